@@ -6,7 +6,7 @@ import { createRenewalMetrics } from '../src/metrics/renewals.ts';
 import { createTraceMetrics } from '../src/metrics/trace/otlp.ts';
 import { createAccessMetrics } from '../src/access/access-metrics.ts';
 import { createAuditMetrics } from '../src/proxy/reads/audits.ts';
-import { createUpstreamMetrics } from '../src/upstream/upstream-metrics.ts';
+import { createSenderMetrics, createUpstreamMetrics } from '../src/upstream/upstream-metrics.ts';
 import { createBuildMetrics } from '../src/gateway/gateway.ts';
 import { createReloadMetrics } from '../src/gateway/reloads.ts';
 import { createCacheMetrics, createRedisMetrics, createStoreMetrics } from '../src/cache/cache-metrics.ts';
@@ -27,7 +27,6 @@ import { createFollowerMetrics } from '../src/proxy/reads/follower/follower.ts';
 import { createPageProofMetrics } from '../src/proxy/reads/follower/page-proof.ts';
 import { createHotMetrics } from '../src/proxy/reads/hot-reads.ts';
 import { createWaitMetrics } from '../src/proxy/reads/follower/waits.ts';
-import { createSenderMetrics } from '../src/upstream/dispatch/sender-metrics.ts';
 import { createPoolMetrics } from '../src/workers/workers.ts';
 
 /** One family as it is described. */
@@ -145,7 +144,7 @@ function upstreams(registry: Registry): void {
 }
 
 function sender(registry: Registry): void {
-  createSenderMetrics(registry, () => ({ waiting: 0, nodes: [] }));
+  createSenderMetrics(registry, { upstreams: [], sender: { waiting: 0 } });
 }
 
 function build(registry: Registry): void {

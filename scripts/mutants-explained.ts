@@ -325,7 +325,7 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
       lines: ['#namedAtMs = -Infinity;'],
     },
   },
-  'src/upstream/client-floors.ts': {
+  'src/upstream/floors.ts': {
     'before !== undefined => true': 'for types alone: undefined is at or above no version',
     'version < this.#least => version <= this.#least': {
       reason: equal,

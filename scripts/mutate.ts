@@ -42,7 +42,7 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/proxy/routes/parse-read.ts': ['test/proxy/routes/parsed-reads.test.ts', 'test/proxy/routes/parsers.test.ts'],
   'src/upstream/contradictions.ts': ['test/upstream/credible-head.test.ts', 'test/upstream/fork-rules.test.ts'],
   'src/upstream/shared-states.ts': ['test/upstream/shared-states.test.ts'],
-  'src/upstream/client-floors.ts': ['test/upstream/client-floors.test.ts'],
+  'src/upstream/floors.ts': ['test/upstream/client-floors.test.ts', 'test/upstream/latest.test.ts'],
   'src/upstream/select/ranking.ts': ['test/upstream/select/pick.test.ts'],
   'src/upstream/node/circuits.ts': ['test/upstream/node/circuits.test.ts'],
   'src/upstream/node/retention-window.ts': [

@@ -9,8 +9,8 @@ export class OverBudgetError extends Error {
 export class TooLargeError extends OverBudgetError {}
 
 /**
- * Bounds of answers to clients, in bytes. The largest transaction has 10 MB of changes, several times as much in JSON;
- * larger lists are streamed. All answers together may be four times the largest.
+ * The largest transaction has 10 MB of changes, several times as much in JSON; larger lists are streamed. All answers
+ * together may be four times the largest.
  */
 export const answerBounds = { largest: 64 * 1024 * 1024, all: 256 * 1024 * 1024 };
 
@@ -27,9 +27,9 @@ const shortBytes = 64 * 1024;
 export interface Share {
   /** Bound of one answer, in bytes. */
   readonly largest: number;
-  /** Adds bytes to the share. Throws `OverBudgetError` when they are not free. */
+  /** Throws `OverBudgetError` when the bytes are not free. */
   take(bytes: number): void;
-  /** Frees all bytes of the share; may be called more than once. */
+  /** May be called more than once. */
   close(): void;
 }
 

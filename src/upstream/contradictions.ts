@@ -16,7 +16,7 @@ export function elect<T>(reported: readonly (T | undefined)[], standing?: T): T 
   return elected;
 }
 
-/** The head of one node: its version, and the ledger time in microseconds since the epoch. */
+/** Version and ledger time, in microseconds since the epoch, of one node's head. */
 export interface HeadReport {
   readonly version: bigint;
   readonly timestampUsec: bigint;
@@ -39,8 +39,8 @@ export function isConfirmed(head: bigint, other: bigint): boolean {
 }
 
 /**
- * Whether a node with head `other` is still catching up with `head`, by its own clock: it proves nothing about the newest
- * versions.
+ * Whether a node with head `other` is still catching up with `head`, by its own clock: it proves nothing about the
+ * newest versions.
  */
 export function isLeftBehind(head: HeadReport, other: HeadReport, nowUsec: bigint, maxLagUsec: bigint): boolean {
   return !isConfirmed(head.version, other.version) && nowUsec - other.timestampUsec > maxLagUsec;
@@ -50,18 +50,18 @@ export function isLeftBehind(head: HeadReport, other: HeadReport, nowUsec: bigin
 const inFlight = { least: 500, ms: 500 };
 
 /**
- * The newest version that nodes in step with the second node may have reached by now. `headSpeed`: the second node's, in
- * versions per ms; `ageMs`: since its report.
+ * The newest version that nodes in step with the second node may have reached by now, `ageMs` after its report.
+ * `headSpeed`: its own, in versions per ms.
  */
 export function nearest(second: bigint, headSpeed: number, ageMs: number): bigint {
   return second + BigInt(Math.ceil(headSpeed * ageMs + Math.max(inFlight.least, headSpeed * inFlight.ms)));
 }
 
 /**
- * Whether the claim of a new head is believed: while more nodes agree with it than contradict it. The freshest node gives no
- * proof that it is ahead, and reads pinned to a false head would stall every client. When two nodes contradict each other,
- * the lower head is safe, because both hold it. `others`: the last reports of the other usable nodes. `nowUsec`: our clock,
- * microseconds since the epoch. `isProven`: the claim goes on from a head that was believed beside other nodes.
+ * Whether a new head is believed: while more nodes agree with it than contradict it, since reads pinned to a false head
+ * would stall every client. When two nodes contradict each other, the lower head is safe, because both hold it.
+ * `others`: the last reports of the other usable nodes. `isProven`: the claim goes on from a head that was believed
+ * beside other nodes.
  */
 export function isCredible(
   claim: HeadReport,
@@ -109,15 +109,14 @@ export function isOfFuture({ timestampUsec }: Pick<HeadReport, 'timestampUsec'>,
   return timestampUsec - nowUsec > currentUsec;
 }
 
-/** The root of one node at a version that all reports are of. */
 export interface NodeRoot<N> {
   readonly node: N;
   readonly root: string;
 }
 
 /**
- * Nodes by their roots at one version. `doubted`: all that contradict the most frequent root; when no root is the most
- * frequent one, all. `believed`: nodes with the most frequent root.
+ * `believed`: the nodes with the most frequent root. `doubted`: all that contradict it; when no root is the most
+ * frequent one, all.
  */
 interface RootVote<N> {
   readonly believed: readonly N[];
@@ -142,11 +141,9 @@ export function voteOnRoots<N>(reports: readonly NodeRoot<N>[], absent: number):
  */
 export type Agreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
 
-/** The part of one node in an agreement. */
 interface RootReport {
-  /** The node's root at the version of `known`; `undefined`: it reports none. */
+  /** At the version of `known`; `undefined`: the node reports none. */
   readonly root: string | undefined;
-  /** The newest version that the node has reported, and the oldest that it holds. */
   readonly head: bigint;
   readonly oldest: bigint;
 }

@@ -1,7 +1,6 @@
 /** Deadlines of attempts and streams, and waits for places and versions. */
 import { type CancelSignal, CancelToken, setPatientTimeout } from '../ledger/index.ts';
 
-/** The reason of a deadline that is over; its name is that of the platform's own time-outs. */
 class TimeoutError extends Error {
   override readonly name = 'TimeoutError';
 
@@ -15,7 +14,6 @@ export class Deadline extends CancelToken {
   readonly #parent: CancelSignal;
   readonly #timer: NodeJS.Timeout;
   readonly #follow = (): void => this.abort(this.#parent.reason);
-  /** The time is up. */
   isOver = false;
   readonly #ms: number;
   readonly #group: Set<Deadline> | undefined;
@@ -34,12 +32,11 @@ export class Deadline extends CancelToken {
     else parent.addEventListener('abort', this.#follow);
   }
 
-  /** Whether the wait was given up, or its parent aborted: the outcome is of no use any more. */
+  /** The outcome is of no use any more: the wait was given up, or its parent aborted. */
   get isAbandoned(): boolean {
     return this.#isGivenUp || this.#parent.aborted;
   }
 
-  /** Ends a wait whose outcome is of no use any more. */
   giveUp(reason: Error): void {
     this.#isGivenUp = true;
     this.abort(reason);

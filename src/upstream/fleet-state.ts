@@ -1,13 +1,12 @@
 /**
- * All nodes together, the ledger that their answers report, and the view of it that clients get. The fleet's oldest
- * version is the deepest node's, because the fleet can serve it (protocol 7).
+ * All nodes together, the ledger that their answers report, the view of it that clients get, and the waits for versions.
+ * The fleet's oldest version is the deepest node's, because the fleet can serve it (protocol 7).
  */
 import { type CancelSignal, Dialect, type LedgerInfo, type LedgerVersion, settlesWithin } from '../ledger/index.ts';
-import { elect } from './contradictions.ts';
+import { elect, nearest } from './contradictions.ts';
 import { waitWithin } from './deadline.ts';
 import type { AnswerHead } from './dispatch/exchange.ts';
 import { FleetLedger, type LedgerEvents } from './fleet-ledger.ts';
-import { viewOf, type FleetView } from './fleet-view.ts';
 import { LedgerWideHeaders } from './ledger-wide-headers.ts';
 import { dialectOfLook } from './node/node-fault.ts';
 import type { Upstream } from './node/upstream.ts';
@@ -15,8 +14,8 @@ import type { Upstream } from './node/upstream.ts';
 /** Changes of the fleet, each reported once. */
 export interface FleetEvents extends LedgerEvents {
   /**
-   * An answer reports another chain (`upstream.chain.doubted`), or a ledger that went back: a fresh look at the node's
-   * ledger info has to confirm it. Called for each such answer, and for headers that a look decides about.
+   * An answer reports another chain (`upstream.chain.doubted`), an older ledger, or headers that a look at the node's
+   * ledger info has to decide about. Called for each such answer.
    */
   onUnconfirmed(upstream: Upstream): void;
   /** A node refused a version as pruned, whatever its headers report. */
@@ -29,29 +28,38 @@ export interface FleetEvents extends LedgerEvents {
   onAwaited(): void;
 }
 
-/** The ledger of one node in one process of the gateway. */
+/** The ledger of one node. */
 export interface LedgerReport {
   readonly name: string;
   readonly isSuspect: boolean;
   readonly info: LedgerInfo | undefined;
 }
 
-/** Versions that only nodes hold which get no requests now: `from` to `to`, which is included. */
-interface LostHistory {
-  readonly from: bigint;
-  readonly to: bigint;
-  /** Names of those nodes. */
-  readonly upstreams: readonly string[];
+/** The facts that an answer from memory needs. */
+interface FleetView {
+  readonly generation: number;
+  readonly chainId: number | undefined;
+  /** The newest believed snapshot. */
+  readonly head: LedgerInfo | undefined;
+  /** The snapshot of the node that serves the oldest version. */
+  readonly oldest: LedgerInfo | undefined;
+  readonly outageSinceMs: number | undefined;
+  /** No outage: answers carry no header about one. */
+  readonly isPlain: boolean;
+  /** Name and value of the live key of the epoch, or nothing. */
+  readonly ledgerWide: readonly string[];
+  /** Lower-case names of all headers that were on a ledger info at some time: no stored answer repeats them. */
+  readonly ledgerWideNames: ReadonlySet<string>;
+  /** The seven ledger headers and `ledgerWide`, names and values in turn; empty before the first answer of a node. */
+  readonly headers: readonly string[];
 }
 
-/** A request that waits until a node reaches a version. */
 interface VersionWaiter {
   readonly version: LedgerVersion;
   readonly isReached: () => boolean;
   readonly wake: () => void;
 }
 
-/** A look at the ledger info. */
 type Look = Pick<AnswerHead, 'status' | 'headers'>;
 
 /** Without a config: nodes farther behind than this, in ms of ledger time, serve only versions that they hold. */
@@ -62,10 +70,9 @@ const togetherMs = 30_000;
 const lostShare = 10n;
 /** Most requests that wait at once; the next one gets its answer without a wait. */
 const maxWaiters = 10_000;
-/** Longest wait of the start for the nodes that show the dialect, without a majority. */
 const longestVoteMs = 500;
 
-/** The state of one process's fleet: its nodes and their ledger, from their answers. */
+/** The nodes of one process and their ledger, from their answers. */
 export class FleetState {
   #upstreams: readonly Upstream[];
   /** One object for all; its names are replaced once when the config leaves them to the nodes. */
@@ -74,10 +81,8 @@ export class FleetState {
   readonly #events: FleetEvents;
   readonly #limits: typeof usualLimits;
   readonly ledger: FleetLedger;
-  /** Headers beside the seven that describe the ledger; fed by looks. */
   readonly headersOfLedger: LedgerWideHeaders;
   #view: FleetView | undefined;
-  /** A node has answered since, or its health has changed. */
   #isViewStale = true;
   /** A node could be asked at some time. */
   #wasReady = false;
@@ -110,7 +115,6 @@ export class FleetState {
     return this.#upstreams;
   }
 
-  /** The longest time that a node may be behind the others, in ms. */
   get maxLagMs(): number {
     return this.#limits.maxLagMs;
   }
@@ -137,7 +141,7 @@ export class FleetState {
     return this.#isDialectOpen;
   }
 
-  takeDialect(name: Dialect['name']): void {
+  #takeDialect(name: Dialect['name']): void {
     if (!this.#isDialectOpen) return;
     this.#isDialectOpen = false;
     // No answer with ledger headers has passed before.
@@ -145,18 +149,17 @@ export class FleetState {
     this.#events.onChange('dialect taken', { dialect: name }, 'the dialect is that of most nodes: dialect pins it');
   }
 
-  /** The ledger of the look that decides an open dialect; `undefined` for any other. */
+  /** The ledger of the look that decides an open dialect. */
   takeDialectOf({ status, headers }: Look): LedgerInfo | undefined {
     const name = this.#isDialectOpen ? dialectOfLook(status, headers) : undefined;
     if (name === undefined) return undefined;
-    this.takeDialect(name);
+    this.#takeDialect(name);
     return this.dialect.findInfo(headers);
   }
 
   /**
-   * Settles an open dialect as that of most nodes; of two with as many nodes, that of the first node. Resolves once more
-   * than half have answered `look` alike, all have answered or failed, or the wait is over; no answer with ledger headers
-   * leaves it open.
+   * Settles an open dialect as that of most nodes, or of the first. Resolves once more than half have answered `look`
+   * alike, all have answered or failed, or the wait is over; no answer with ledger headers leaves it open.
    */
   async voteOnDialect(look: (upstream: Upstream) => Promise<Look>): Promise<void> {
     if (!this.#isDialectOpen) return;
@@ -173,10 +176,9 @@ export class FleetState {
     });
     await settlesWithin(Promise.race([Promise.all(looks), isDecided]), longestVoteMs);
     const elected = elect(names);
-    if (elected !== undefined) this.takeDialect(elected);
+    if (elected !== undefined) this.#takeDialect(elected);
   }
 
-  // See `FleetLedger` for these.
   get chainId(): number | undefined {
     return this.ledger.chainId;
   }
@@ -187,15 +189,6 @@ export class FleetState {
 
   get head(): LedgerInfo | undefined {
     return this.ledger.head;
-  }
-
-  // See `FleetFacts` for these.
-  get ledgerWide(): readonly string[] {
-    return this.headersOfLedger.listAt(this.head);
-  }
-
-  get ledgerWideNames(): ReadonlySet<string> {
-    return this.headersOfLedger.names;
   }
 
   /** Snapshot of the node that serves the oldest version; in an outage, of the nodes that answered last. */
@@ -218,8 +211,8 @@ export class FleetState {
     );
   }
 
-  /** Versions that were lost with nodes; `undefined`: none were, or no node is usable. */
-  get lost(): LostHistory | undefined {
+  /** Versions that only nodes hold which get no requests now, `to` included; `undefined`: none, or no node is usable. */
+  get lost(): { readonly from: bigint; readonly to: bigint; readonly upstreams: readonly string[] } | undefined {
     const deepest = this.isReady ? this.oldest : undefined;
     if (deepest === undefined) return undefined;
     const least = (deepest.version - deepest.oldestVersion) / lostShare;
@@ -235,29 +228,44 @@ export class FleetState {
     return { from: first.from, to: deepest.oldestVersion - 1n, upstreams: away.map(({ name }) => name) };
   }
 
-  /**
-   * Start of an outage, in ms since the epoch: no node answers any more that did before. The view is frozen, and pinned
-   * answers in memory go out with the last ledger headers.
-   */
+  /** Since when no node answers any more that did before, in ms since the epoch: the view is frozen. */
   get outageSinceMs(): number | undefined {
     return this.#outage?.sinceMs;
   }
 
-  /** Start of an outage on the clock of `performance.now()`. */
+  /** The same on the clock of `performance.now()`. */
   get outageFromMs(): number | undefined {
     return this.#outage?.atMs;
   }
 
-  /** The view for an answer that goes out now. */
+  /** The view for an answer that goes out now; the same object until it changes, which few answers of nodes do. */
   get view(): FleetView {
-    if (this.#view !== undefined && !this.#isViewStale) return this.#view;
-    this.#isViewStale = false;
     const before = this.#view;
-    const view = viewOf(this, before, this.dialect);
+    if (before !== undefined && !this.#isViewStale) return before;
+    this.#isViewStale = false;
+    const { generation, chainId, head, oldest = head, outageSinceMs } = this;
+    const [ledgerWide, ledgerWideNames] = [this.headersOfLedger.listAt(head), this.headersOfLedger.names];
+    const isSame =
+      before?.head === head &&
+      before?.generation === generation &&
+      before.chainId === chainId &&
+      before.outageSinceMs === outageSinceMs &&
+      before.ledgerWide === ledgerWide &&
+      before.ledgerWideNames === ledgerWideNames &&
+      before.oldest?.oldestVersion === oldest?.oldestVersion &&
+      before.oldest?.oldestBlockHeight === oldest?.oldestBlockHeight;
+    if (isSame) return before;
+    const headers = head === undefined || oldest === undefined ? [] : this.#sevenOf(head, oldest);
+    const isPlain = outageSinceMs === undefined;
+    const facts = { generation, chainId, head, oldest, outageSinceMs, isPlain, ledgerWide, ledgerWideNames };
+    const view = { ...facts, headers: [...headers, ...ledgerWide] };
     this.#view = view;
-    const { head } = view;
     if (head !== undefined && head !== before?.head) this.#events.onHead(head, this.ledger.source?.name ?? '');
     return view;
+  }
+
+  #sevenOf(head: LedgerInfo, { oldestVersion, oldestBlockHeight }: LedgerInfo): readonly string[] {
+    return this.dialect.list({ ...head, oldestVersion, oldestBlockHeight });
   }
 
   /**
@@ -275,17 +283,20 @@ export class FleetState {
     return this.headersOfLedger.ownOf(answer);
   }
 
-  /** Present for an answer at a version that other nodes have yet to reach (see `FleetLedger.awaited`). */
-  awaited(upstream: Upstream, version: bigint) {
-    return this.ledger.awaited(upstream, version, performance.now());
+  /** For a version above the second newest head, which `upstream` has: how near the second node is, and how long it has. */
+  awaited(upstream: Upstream, version: bigint, nowMs = performance.now()) {
+    const { second, confirmed } = this.ledger;
+    if (second === undefined || confirmed === undefined || version <= confirmed) return undefined;
+    const { pace, observedAtMs } = second.window;
+    const isNear = version <= nearest(confirmed, pace.headSpeed, nowMs - observedAtMs);
+    return { version, isNear, head: () => upstream.head, withinMs: this.maxLagMs };
   }
 
-  /** The state of each node, for another process that begins a generation with it. */
   reports(): readonly LedgerReport[] {
     return this.#upstreams.map(({ name, isSuspect, window }) => ({ name, isSuspect, info: window.info }));
   }
 
-  /** Begins the generation that another process of this gateway has begun, with its state of the nodes. */
+  /** Begins the generation that another process has begun, with its state of the nodes. */
   adopt(reports: readonly LedgerReport[], nowMs: number): void {
     // Nothing is held of the generation before; the dialect to write these reports in is not known.
     if (this.#isDialectOpen) return;
@@ -301,12 +312,12 @@ export class FleetState {
   }
 
   /**
-   * Records the ledger headers of a node's answer. `lookSentAtMs`: when a look at the ledger info, which the answer is
-   * to, was sent; only looks turn the ledger over. Returns whether the answer is of this fleet's chain.
+   * Records the ledger headers of a node's answer. `lookSentAtMs`: of the look that the answer is to; only looks turn
+   * the ledger over. Returns whether the answer is of this fleet's chain.
    */
   observe(upstream: Upstream, info: LedgerInfo, nowMs: number, lookSentAtMs?: number): boolean {
     const { chainId } = info;
-    if (this.#isDialectOpen) this.takeDialect(this.dialect.name);
+    this.#takeDialect(this.dialect.name);
     const before = upstream.chain.id;
     const { isSuspect: wasSuspect, window } = upstream;
     const known = window.info;
@@ -332,7 +343,6 @@ export class FleetState {
     return true;
   }
 
-  /** Records the headers of a look at the ledger info, beside `observe`. */
   recordLook(answer: AnswerHead & { readonly info: LedgerInfo }): void {
     this.headersOfLedger.onLook(answer);
     this.#isViewStale = true;
@@ -347,12 +357,11 @@ export class FleetState {
     this.#events.onChange('head lower', fields, 'upstream reports a lower ledger version than before');
   }
 
-  /** Whether a node beside this one provides the newest state. */
   isReplaceable(upstream: Upstream): boolean {
     return this.#upstreams.some((other) => other !== upstream && other.providesNewest);
   }
 
-  /** Whether answers that report this ledger are of the fleet's chain, and of the node's settled one. */
+  /** Whether this ledger is of the fleet's chain, and of the node's settled one. */
   isOurs({ chain }: Upstream, { chainId }: LedgerInfo): boolean {
     return chainId === this.chainId && chainId === chain.id;
   }
@@ -362,12 +371,10 @@ export class FleetState {
     return lagMs > this.maxLagMs;
   }
 
-  /** Records in the node's window that it refused `version` as pruned, and reports it to other gateways. */
   recordRefusal(upstream: Upstream, version: LedgerVersion, nowMs: number): void {
     if (upstream.window.observeRefusal(version, nowMs)) this.#events.onRefused(upstream, version);
   }
 
-  /** Another gateway reports that the node with this fingerprint refused `version`. */
   onPeerRefusal(fingerprint: string, version: LedgerVersion, nowMs: number): void {
     for (const upstream of this.#upstreams) {
       if (upstream.fingerprint === fingerprint) upstream.window.observeRefusal(version, nowMs);
@@ -382,7 +389,7 @@ export class FleetState {
     this.#events.onChange('history replaced', { version, head: this.head?.version }, message);
   }
 
-  /** To be called when a node's health changes: what the fleet can serve changes with it. */
+  /** To be called when a node's health changes. */
   refresh(): void {
     this.#isViewStale = true;
     this.#reportOutage();
@@ -404,7 +411,6 @@ export class FleetState {
     else this.#events.onChange('outage over', { head }, 'a node answers again');
   }
 
-  /** Reports once which versions went away with nodes; an outage, in which all have, is reported itself. */
   #reportLost(): void {
     const { lost } = this;
     if (!this.isReady || (lost !== undefined) === this.#isHistoryLost) return;
@@ -419,15 +425,11 @@ export class FleetState {
     if (confirmed !== undefined) this.#events.onConfirmed(confirmed);
   }
 
-  /** Whether requests wait for a version. */
   get isAwaited(): boolean {
     return this.#waiters.size > 0;
   }
 
-  /**
-   * Resolves when a usable node has reached `version`, after `ms`, or on abort: true if one has. `isFit`: whether
-   * a node counts. Default: each does.
-   */
+  /** Resolves when a usable node that `isFit` has reached `version`, after `ms`, or on abort: true if one has. */
   async waitFor(
     version: LedgerVersion,
     ms: number,

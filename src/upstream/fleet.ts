@@ -10,29 +10,20 @@ import { Dialect, type LedgerInfo, type LedgerVersion } from '../ledger/index.ts
 import type { Journal, Renewals } from '../metrics/index.ts';
 import { type ByteBudget, createAnswerBudget } from './byte-budget.ts';
 import type { SendLimits } from './dispatch/fleet-request.ts';
-import { createSenderMetrics } from './dispatch/sender-metrics.ts';
 import { Sender } from './dispatch/sender.ts';
 import { type FleetEvents, FleetState, type LedgerReport } from './fleet-state.ts';
-import { candidatesOf } from './fleet-view.ts';
 import { Latest, type LatestOptions } from './latest.ts';
 import { LedgerIdentity } from './node/ledger-identity.ts';
 import { type NodeConfig, NodeCredentials } from './node/node-credentials.ts';
 import { Prober, type ProberOptions } from './node/probe.ts';
-import { Upstream } from './node/upstream.ts';
-import {
-  type FoundAddresses,
-  type LookUp,
-  lookUpBySystem,
-  lookUpNames,
-  Nodes,
-  nodesOf,
-} from './nodes.ts';
+import { candidatesOf, Upstream } from './node/upstream.ts';
+import { type FoundAddresses, type LookUp, lookUpBySystem, lookUpNames, Nodes, nodesOf } from './nodes.ts';
 import { Roots, type RootsOptions } from './roots.ts';
 import { explainNodes } from './select/pick.ts';
 import type { Unit } from './node/retention-window.ts';
 import { type Need, prunedBelow, readClassOf } from './select/ranking.ts';
 import type { PublishedState } from './shared-states.ts';
-import { createUpstreamMetrics, limitsOf, reportOf } from './upstream-metrics.ts';
+import { createSenderMetrics, createUpstreamMetrics, reportOf } from './upstream-metrics.ts';
 
 /** Knowledge of nodes that one process of the gateway publishes to the others. */
 export type FleetNews =
@@ -86,7 +77,6 @@ export interface FleetDeps {
   readonly forkTimes?: Pick<RootsOptions, 'intervalMs' | 'pauseMs'> | undefined;
   /** Publishes to the other processes of the gateway. */
   readonly publish: (news: FleetNews) => void;
-  /** A generation begins, as the ledger was rolled back or replaced: no earlier answer is valid. */
   readonly onGeneration: () => void;
   readonly onRollback: () => void;
   /** Answers up to this version may be final (see `FleetEvents.onConfirmed`). */
@@ -106,7 +96,7 @@ export async function createFleet(config: Config, deps: FleetDeps): Promise<Flee
   return new Fleet(config, { ...deps, lookUp, found: await lookUpNames(config, lookUp, firstLookMs) });
 }
 
-/** All nodes of one process: their state, the parts that keep it up to date, and the ways to ask them. */
+/** The nodes of one process, the parts that keep their state up to date, and the ways to ask them. */
 export class Fleet extends FleetState {
   readonly sender: Sender;
   readonly latest: Latest;
@@ -158,10 +148,7 @@ export class Fleet extends FleetState {
       onAwaited: () => this.#prober.hurry(),
     };
     super(nodes, dialect, events, { limits: settings.fleet, chainId: config.chainId });
-    const metrics = {
-      ...createUpstreamMetrics(registry, this),
-      ...createSenderMetrics(registry, () => ({ waiting: this.sender.waiting, nodes: limitsOf(this) })),
-    };
+    const metrics = { ...createUpstreamMetrics(registry, this), ...createSenderMetrics(registry, this) };
     this.#prober = new Prober(this, settings.probes, journal);
     this.answerBudget = createAnswerBudget(processes);
     this.sender = new Sender({
@@ -216,19 +203,17 @@ export class Fleet extends FleetState {
     this.#prober.reschedule();
   }
 
-  /** Ends everything that sends requests by itself. */
   stop(): void {
     this.#nodes.stop();
     this.#credentials.close();
     for (const part of [this.#prober, this.roots, this.latest, this.sender, this.identity]) part.close();
   }
 
-  /** Closes the connections to nodes, once their requests in flight have ended. */
+  /** Closes the connections to nodes. */
   async close(): Promise<void> {
     await Promise.all([this.#nodes.close(), ...this.upstreams.map((upstream) => upstream.close())]);
   }
 
-  /** The state of the fleet and of each node, as plain data: 64-bit numbers are text. */
   report() {
     return reportOf(this, performance.now());
   }
@@ -286,8 +271,8 @@ export class Fleet extends FleetState {
   }
 
   /**
-   * A node reported `info` to a peer. Returns whether the report counts here: the node is one of the fleet, on its chain,
-   * and other nodes do not contradict it. None counts until a node has shown here in which dialect answers carry it.
+   * A node reported `info` to a peer. Returns whether it counts here: none does before a node has shown here in which
+   * dialect answers carry it.
    */
   #observeOfPeer(name: string, info: LedgerInfo): boolean {
     const upstream = this.#find(name);
@@ -307,7 +292,6 @@ export class Fleet extends FleetState {
   }
 }
 
-/** `connections`: most of them. */
 function createUpstream(
   node: NodeConfig,
   client: { readonly connections: number; readonly tls: TlsMaterial | undefined },

@@ -1,10 +1,84 @@
 /**
  * The versions that reads of "latest" must not be below: those that bind every client, and those that a client has got or
- * shown itself (`ClientFloors`). A version of a peer (another worker or replica) counts once it can be true here.
+ * shown itself, on any of its connections, while the others keep the shared state (docs/consistency.md). A version of a
+ * peer (another worker or replica) counts once it can be true here.
  */
 import type { LedgerVersion } from '../ledger/index.ts';
-import { ClientFloors } from './client-floors.ts';
 import { newer } from './shared-states.ts';
+
+const mostClients = 100_000;
+
+/** The newest version of each client that is ahead of the shared states, bounded in number. */
+export class ClientFloors {
+  readonly #floors = new Map<string, LedgerVersion>();
+  readonly #most: number;
+  /** No floor is below the first or above the second: a walk over 100,000 holds up the event loop for milliseconds. */
+  #least: LedgerVersion | undefined;
+  #newest: LedgerVersion | undefined;
+
+  constructor(most = mostClients) {
+    this.#most = most;
+  }
+
+  get size(): number {
+    return this.#floors.size;
+  }
+
+  /** A version that none is above; `undefined`: there is none. */
+  get newest(): LedgerVersion | undefined {
+    return this.#newest;
+  }
+
+  of(client: string): LedgerVersion | undefined {
+    return this.#floors.get(client);
+  }
+
+  /** Returns whether the client's floor was lower, and `full` where there is no room for another client. */
+  raise(client: string, version: LedgerVersion): boolean | 'full' {
+    const before = this.#floors.get(client);
+    if (before !== undefined && before >= version) return false;
+    if (before === undefined && this.#floors.size >= this.#most) return 'full';
+    this.#floors.set(client, version);
+    if (this.#least === undefined || version < this.#least) this.#least = version;
+    if (this.#newest === undefined || version > this.#newest) this.#newest = version;
+    return true;
+  }
+
+  /** Forgets the floors that every shared state has passed: the client's next state is not older without them. */
+  forgetUpTo(version: LedgerVersion): void {
+    if (this.#least === undefined || this.#newest === undefined || version < this.#least) return;
+    if (version >= this.#newest) {
+      this.clear();
+      return;
+    }
+    // `forEach` takes less than half the time of a loop, which makes a pair of each entry.
+    this.#floors.forEach((floor, client) => {
+      if (floor <= version) this.#floors.delete(client);
+    });
+    this.#least = (version + 1n) as LedgerVersion;
+  }
+
+  /** Lowers the floors above `version` to it, of those up to `upTo`. */
+  lowerTo(version: LedgerVersion, upTo = this.#newest): void {
+    if (this.#newest === undefined || upTo === undefined || version >= this.#newest) return;
+    // All are above: those of clients of a peer whose nodes are ahead.
+    if (this.#least !== undefined && upTo < this.#least) return;
+    this.#floors.forEach((floor, client) => {
+      if (floor > version && floor <= upTo) this.#floors.set(client, version);
+    });
+    if (this.#newest <= upTo) this.#newest = version;
+    if (this.#least !== undefined && version < this.#least) this.#least = version;
+  }
+
+  /** Forgets all, and returns a version that none was above. */
+  clear(): LedgerVersion | undefined {
+    const newest = this.#newest;
+    this.#floors.clear();
+    this.#least = undefined;
+    this.#newest = undefined;
+    return newest;
+  }
+}
 
 /** Versions of peers are ignored for this long after no node here reached one. */
 const ignorePeersMs = 10_000;
@@ -28,12 +102,11 @@ export class Floors {
     this.#onServed = onServed;
   }
 
-  /** Clients that have a floor of their own. */
   get clients(): number {
     return this.#published.size + this.#own.size;
   }
 
-  /** The newest version that binds every client of this process, given here. */
+  /** The newest version given here that binds every client of this process. */
   get served(): LedgerVersion | undefined {
     return this.#served;
   }
@@ -43,7 +116,6 @@ export class Floors {
     return newer(newer(this.#served, this.#peers), newer(this.#published.newest, this.#own.newest));
   }
 
-  /** The floor of this client alone. */
   of(client: string): LedgerVersion | undefined {
     return newer(this.#published.of(client), this.#own.of(client));
   }
@@ -77,7 +149,6 @@ export class Floors {
     return false;
   }
 
-  /** Binds every client to a version of a peer. */
   raiseByPeer(version: LedgerVersion): void {
     this.#peers = newer(this.#peers, version);
   }
@@ -104,8 +175,8 @@ export class Floors {
   }
 
   /**
-   * Gives up the versions that the ledger has reached here and no node provides any more: `left` is the newest that one
-   * does. Those above the head are of peers whose nodes are ahead.
+   * Gives up the versions that the ledger has reached here and no node provides any more, those above `left`. Those
+   * above the head are of peers whose nodes are ahead.
    */
   giveUpAbove(left: LedgerVersion): void {
     const head = this.#head();

@@ -3,13 +3,16 @@ import { ClientTls, type Config } from '../config/index.ts';
 import { Dialect, type LedgerInfo } from '../ledger/index.ts';
 import { Agent, request } from 'undici';
 import { elect } from './contradictions.ts';
-import { lookUpBySystem, lookUpNames, nodesOf, shownAddress } from './nodes.ts';
 import { lookupOf } from './node/node-client.ts';
 import type { NodeConfig } from './node/node-credentials.ts';
 import { connectionFault, describeFault, dialectOfLook, faultOfLook, type NodeFaultReport } from './node/node-fault.ts';
 import { SharedAddress, sharedAddressMessage } from './node/shared-address.ts';
+import { lookUpBySystem, lookUpNames, nodesOf, shownAddress } from './nodes.ts';
 
-/** Probes every node. Throws when files of TLS cannot be used. A config without a chain or a dialect takes those of most nodes. */
+/**
+ * Probes every node. Throws when files of TLS cannot be used. Without a chain or dialect in the config, those of most
+ * nodes count.
+ */
 export async function inspectNodes(config: Config) {
   const { chainId: fixedChainId, dialect: fixedDialect } = config;
   const { timeoutMs } = config.upstream;
@@ -32,9 +35,8 @@ export async function inspectNodes(config: Config) {
     const found = fault ?? faultOfDialect(dialect, fleetDialect) ?? faultOfChain(ledger?.chainId, chainId);
     const shared = isShared === true ? sharedAddressMessage : undefined;
     return {
-      /** The upstream's in the config. */
       index,
-      /** The one of the upstream's addresses that the node has; `undefined`: its name was not looked up. */
+      /** Of several that its name has; `undefined`: its name was not looked up. */
       address,
       name,
       tier,
@@ -44,7 +46,6 @@ export async function inspectNodes(config: Config) {
       // 64-bit numbers as text: they do not fit into a JSON number.
       oldest: ledger?.oldestVersion.toString(),
       head: ledger?.version.toString(),
-      /** Versions behind the highest head of the fleet. */
       lag: ledger === undefined ? undefined : (fleetHead - ledger.version).toString(),
       /** The word that log, status and metrics of a running gateway have. */
       reason: found?.reason,
@@ -66,17 +67,16 @@ function faultOfChain(reported: number | undefined, fleet: number | undefined): 
   return { reason: 'other chain', value: `it is of chain ${reported}, the fleet of ${fleet}` };
 }
 
-/** Outcome of a probe. `fault`: why the gateway could not use the node, whatever its chain. */
+/** `fault`: why the gateway could not use the node, whatever its chain. */
 interface ProbeOutcome {
   readonly reachable: boolean;
   readonly dialect?: Dialect['name'] | undefined;
   readonly ledger?: LedgerInfo;
   readonly fault?: NodeFaultReport;
-  /** Several nodes answer at the address. */
   readonly isShared?: boolean;
 }
 
-/** `GET` of the node's ledger info on a connection of its own. Never throws and never takes longer than `timeoutMs`. */
+/** Never throws and never takes longer than `timeoutMs`. */
 async function probe({ url, headers, address, tls }: NodeConfig, timeoutMs: number): Promise<ProbeOutcome> {
   const connect = { ...(address === undefined ? {} : { lookup: lookupOf(address) }), ...(tls && ClientTls.once(tls)) };
   const dispatcher = new Agent({ connections: 1, connect });
@@ -98,7 +98,6 @@ async function probe({ url, headers, address, tls }: NodeConfig, timeoutMs: numb
 /** Looks, each over a connection of its own, that find most balancers. */
 const mostLooks = 8;
 
-/** Probes one node, and again until the order of the ledgers shows that several nodes answer. */
 async function probeAddress(node: NodeConfig, timeoutMs: number): Promise<ProbeOutcome> {
   const address = new SharedAddress();
   const untilMs = performance.now() + timeoutMs;

@@ -1,9 +1,9 @@
 /**
  * The version of reads of "latest". One look at the freshest node (`GET {url}`) gives a coherent state of the ledger.
  * While it is younger than the caller's bound, every read of "latest" is a read at its version, so that clients share
- * upstream reads and see one state (`SharedStates`). A client that has got a newer one reads no older one (`ClientFloors`);
- * with `latest.floor: gateway`, no client does. Within a generation of the fleet the version goes backward only when every
- * node that has reached it fails or is gone, and then only for connections that have not seen it.
+ * reads of nodes and see one state (`SharedStates`). A client that has got a newer one reads no older one (`Floors`);
+ * with `latest.floor: gateway`, no client does. Within a generation the version goes backward only when every node that
+ * has reached it fails or is gone, and then only for connections that have not seen it.
  */
 import {
   type AnswerContent,
@@ -23,29 +23,25 @@ import { silentMs } from './node/circuits.ts';
 import type { Upstream } from './node/upstream.ts';
 import { type Demand, newer, type PublishedState, type ReportedState, SharedStates } from './shared-states.ts';
 
-/** Connections of a `Latest` to the process around it. */
+/** All are called before the client gets the version or state. */
 interface LatestEvents {
-  /** Called before a client gets this version, a floor for every client. */
+  /** This version is a floor for every client. */
   onServed(version: LedgerVersion): void;
-  /** Called before reads with one of `bounds` share the state. */
   onShared(state: PublishedState, bounds: readonly number[], floor: LatestOptions['floor']): void;
-  /** Called before the client gets this version, a floor for itself. */
   onFloor(client: string, version: LedgerVersion): void;
   /** No node here reached the version that a client of a peer has got: clients here get an older one. */
   onUnreached(version: LedgerVersion): void;
-  /** Looks at the heads of all nodes from now on (see `Prober.compareAnew`). Default: never. */
+  /** See `Prober.compareAnew`. Default: never. */
   readonly compareHeads?: () => Promise<void>;
 }
 
 /** Bounds of reads of "latest", read at each use, so they may change. */
 export interface LatestOptions {
-  /** Largest age of a state by default. */
   readonly maxStalenessMs: number;
-  /** All bounds above 0 ms that the config names, ascending: reads with one of them share a state. */
+  /** All bounds above 0 ms that the config names, ascending. */
   readonly bounds: readonly number[];
-  /** A version that a client has got binds the client alone, or every client of the gateway. */
+  /** The reads that a version binds which a client has got. */
   readonly floor: 'client' | 'gateway';
-  /** Longest wait for a version that a client has seen already. */
   readonly waitForVersionMs: number;
 }
 
@@ -62,15 +58,13 @@ export class Latest {
   readonly #events: LatestEvents;
   readonly #options: LatestOptions;
   readonly #closing = new AbortController();
-  /** The fleet's generation that the next two are of. */
   #generation = 0;
   readonly #keptStates: SharedStates;
   readonly #keptFloors: Floors;
   #look: Promise<void> | undefined;
-  /** Begin of the last look; `performance.now()`. */
   #lookedAtMs = -Infinity;
   #timer: NodeJS.Timeout | undefined;
-  /** Time of the last call of `find`; `performance.now()`. */
+  /** Time of the last call of `find`, on the clock of `performance.now()`. */
   askedAtMs = -Infinity;
 
   constructor(fleet: FleetState, sender: Pick<Sender, 'whole'>, options: LatestOptions, events: LatestEvents) {
@@ -92,7 +86,7 @@ export class Latest {
     );
   }
 
-  /** The state that satisfies the demand now: a shared one, or the newest. Sends no look and makes no promise. */
+  /** The state that satisfies the demand now, without a look or a promise. */
   find({ maxStalenessMs, min, floor }: Demand): PublishedState | undefined {
     const nowMs = performance.now();
     this.askedAtMs = nowMs;
@@ -110,12 +104,10 @@ export class Latest {
     return { version: state.info.version, ageMs: nowMs - state.asOfMs, isUsable: usable !== undefined };
   }
 
-  /** Whether reads with the default bound share this state. */
   isShared(state: ReportedState): boolean {
     return this.#shared.sharedWithin(this.#options.maxStalenessMs) === state;
   }
 
-  /** Clients that are ahead of the shared states. */
   get clientsAhead(): number {
     return this.#keptFloors.clients;
   }
@@ -127,7 +119,7 @@ export class Latest {
 
   /**
    * A state that satisfies the demand as of this call: the shared one, or that of a look, which callers share too.
-   * Throws `GatewayError` 503 when the fleet does not reach `min` within `waitForVersionMs`, or no node answers.
+   * Throws `GatewayError` 503 when the fleet does not reach `min` in time, or no node answers.
    */
   async reach(demand: Demand, signal: CancelSignal): Promise<PublishedState> {
     const { maxStalenessMs, min } = demand;
@@ -138,8 +130,8 @@ export class Latest {
   }
 
   /**
-   * Runs `ask` at a state that satisfies the demand. When the nodes that hold it fail, runs it again at the newest state of
-   * the others; a client that has seen newer ones waits until another node has reached them, for `waitForVersionMs`.
+   * Runs `ask` at a state that satisfies the demand. When the nodes that hold it fail, runs it again at the newest
+   * state of the others; a client that has seen newer ones waits until another node has reached them.
    */
   async at<T>(
     demand: Demand,
@@ -161,8 +153,8 @@ export class Latest {
 
   /**
    * Runs `ask` with the lowest version for the demand: any client may have got the shared state, and this one's floor.
-   * When no node here reaches it, runs `ask` with the newest version that one has, for a client that has got a newer one, else
-   * with `min` alone (`isChosen` is false). `signal`: the client's.
+   * When no node here reaches it, runs `ask` with the newest version that one has, for a client that has got a newer
+   * one, else with `min` alone (`isChosen` is false).
    */
   async aboveFloor<T>(
     { min, floor: own }: Pick<Demand, 'min' | 'floor'>,
@@ -202,8 +194,8 @@ export class Latest {
   }
 
   /**
-   * Throws `GatewayError` 503 for a node's error about `version`, or about its head: it is no answer to a client that named
-   * no version, and clients take a 410 for final.
+   * Throws 503 for a node's error about `version`, or about its head: it is no answer to a client that named no
+   * version, and clients take a 410 for final.
    */
   requireVersion(answer: AnswerOfError, version: LedgerVersion | undefined = this.#head): void {
     const { status } = answer;
@@ -211,7 +203,7 @@ export class Latest {
       throw new UnreachedError(version);
   }
 
-  /** Records that a client is about to get this version of a node's head: a floor for every client, where none is shared. */
+  /** A client is about to get this version of a node's head: a floor for every client, where no state is shared. */
   recordServed(version: LedgerVersion): void {
     if (this.#options.floor === 'client' && this.#shared.isInUse(performance.now())) return;
     // A version above the head comes from before a rollback, or from a node that is not believed.
@@ -220,9 +212,9 @@ export class Latest {
   }
 
   /**
-   * Records that a client is about to get this version: where reads with any bound share an older state, its other
-   * connections get none below it. The other processes are to know where it is ahead of the state that reads with bound
-   * `boundMs` share (absent: with any). Returns whether it binds this client alone; else every read has passed it.
+   * A client is about to get this version: where reads share an older state, its other connections get none below it.
+   * The other processes are to know where it is ahead of the state that reads with bound `boundMs` share (absent: with
+   * any). Returns whether it binds this client alone; else every read has passed it.
    */
   recordGiven(client: string, version: LedgerVersion, boundMs: number | undefined): boolean {
     const [states, floors] = [this.#shared, this.#floors];
@@ -236,12 +228,11 @@ export class Latest {
     return true;
   }
 
-  /** Records that a client of a peer (another worker or replica) has got this version, a floor for every client. */
+  /** A client of another worker or replica has got this version, a floor for every client. */
   onPeerVersion(version: LedgerVersion): void {
     if (this.#floors.isNewsOfPeer(version)) this.#floors.raiseByPeer(version);
   }
 
-  /** Records that this client has got this version at a peer. */
   onPeerFloor(client: string, version: LedgerVersion): void {
     if (!this.#floors.isNewsOfPeer(version)) return;
     const passed = this.#shared.passedBy(performance.now());
@@ -249,8 +240,8 @@ export class Latest {
   }
 
   /**
-   * Takes over the state that another worker shares, `asOfMs` on this process's clock. That worker renews it; this one
-   * does only when a read finds it too old, so that one look serves all workers.
+   * Takes over the state that another worker shares and renews; this process renews it only when a read finds it too
+   * old, so that one look serves all workers.
    */
   onPeerState(state: PublishedState, bounds: readonly number[]): void {
     const { version } = state.info;
@@ -261,8 +252,8 @@ export class Latest {
   }
 
   /**
-   * Records the state that reads with one of `bounds` share at another replica. Beside a config with other bounds its clients
-   * may read under any bound here: it is a floor for every client, as by a replica that knows no states.
+   * Reads with one of `bounds` share this state at another replica. Under other bounds of the config its clients may
+   * read with any bound here: it is a floor for every client, as by a replica that knows no states.
    */
   onReplicaState(info: LedgerInfo, bounds: readonly number[]): void {
     const { floor, bounds: ours } = this.#options;
@@ -299,7 +290,6 @@ export class Latest {
     this.#keptFloors.clear();
   }
 
-  /** Reads share a state of this version from now on. */
   #onShared(version: LedgerVersion): void {
     if (this.#options.floor === 'gateway') this.#floors.raise(version);
     const passed = this.#keptStates.passedBy(performance.now());
@@ -335,7 +325,6 @@ export class Latest {
     });
   }
 
-  /** The nodes that failed at `state`; when none was asked, all that hold it. */
   #lostBy({ failed }: UnreachedError, { info }: ReportedState): readonly Upstream[] {
     if (failed.length > 0) return failed;
     return this.#fleet.upstreams.filter(({ head }) => head >= info.version);
@@ -361,7 +350,6 @@ export class Latest {
     return { info, asOfMs: newest.window.observedAtMs };
   }
 
-  /** Whether a node that can be reached holds the version, and the ledger is believed to. */
   #isReached(version: LedgerVersion): boolean {
     return version <= (this.#head ?? -1n) && this.#isProvided(version);
   }
@@ -409,12 +397,11 @@ export class Latest {
     this.#floors.giveUpAbove(left);
   }
 
-  /** Whether no believed node has reported the version yet. */
   #isAboveHead(version: LedgerVersion | undefined): version is LedgerVersion {
     return version !== undefined && this.#head !== undefined && version > this.#head;
   }
 
-  /** Single flight: one look at a time, shared by all callers; a look that finds no better state does not reject. */
+  /** A look that finds no better state does not reject. */
   #renew(min: LedgerVersion | undefined): Promise<void> {
     this.#look ??= this.#lookNow(min).finally(() => {
       this.#look = undefined;
@@ -445,7 +432,6 @@ export class Latest {
     this.#shared.take({ info, body, asOfMs, upstream: upstream.name }, this.#options.floor === 'gateway');
   }
 
-  /** The ledger info of the freshest node that has reached `min`. Rejects with `GatewayError` 503 without one. */
   #askInfo(min: LedgerVersion | undefined): Promise<NodeAnswer> {
     const wire = { method: 'GET', path: '', headers: { accept: 'application/json' } } as const;
     const need = { kind: 'head', min } as const;

@@ -1,10 +1,9 @@
 /**
- * The key of an epoch, which nodes put on every answer (protocol 2.1), and headers of the family without a known meaning.
- * The key is a fact of the ledger at its head, as the seven ledger headers are: every answer of the gateway carries the live
- * one, and no stored answer replays one. Only looks at the ledger info set it: no client has a part in those requests.
- *
- * Other headers belong to the answers they come with. Those that a node puts on its ledger info as well may change with
- * the ledger, so reads are answered and stored without them; answers that pass through keep them.
+ * Headers of nodes beside the seven. The key of an epoch, which nodes put on every answer (protocol 2.1), is a fact of
+ * the ledger at its head: every answer carries the live one, and no stored answer replays one. Only looks at the ledger
+ * info set it: no client has a part in them. Others belong to the answers they come with. Those that a node puts on its
+ * ledger info as well may change with the ledger, so reads are answered and stored without them; answers that pass
+ * through keep them.
  */
 import {
   Dialect,
@@ -21,7 +20,7 @@ import type { Upstream } from './node/upstream.ts';
 /** A node's answer of the fleet's chain. */
 type FamilyAnswer = Pick<AnswerHead, 'upstream' | 'info' | 'headers'>;
 
-/** A change for the log, and the request for a look at a node's ledger info: at most one a second for each node. */
+/** `onUnconfirmed` asks for a look at a node's ledger info, at most once a second for each node. */
 interface HeaderEvents extends Pick<LedgerEvents, 'onChange'> {
   onUnconfirmed(upstream: Upstream): void;
 }
@@ -34,18 +33,16 @@ interface LiveKey {
   readonly generation: number;
 }
 
-/** The last look at a node. */
 interface Look {
   readonly generation: number;
   readonly epoch: bigint;
   readonly hasKey: boolean;
-  /** It was asked for by a report with a key, and had none: the ledger info of the node lacks it in this epoch. */
+  /** A report with a key asked for it, and it had none: the ledger info of the node lacks the key in this epoch. */
   readonly isKeyless: boolean;
 }
 
 /** Most names of each kind: a node that sends names at random must not fill memory. */
 const mostNames = 16;
-/** Least time between two looks at a node. */
 const lookGapMs = 1_000;
 
 /** The ledger-wide headers of one fleet. */
@@ -59,7 +56,6 @@ export class LedgerWideHeaders {
   readonly #unseen = new Map<string, { readonly upstream: Upstream; readonly version: bigint }>();
   #key: LiveKey | undefined;
   readonly #looks = new WeakMap<Upstream, Look>();
-  /** Nodes of which a report with a key has asked for a look. */
   readonly #keyAsked = new WeakSet<Upstream>();
   readonly #askedAtMs = new WeakMap<Upstream, number>();
   readonly #isCut = new WeakSet<Upstream>();
@@ -85,7 +81,6 @@ export class LedgerWideHeaders {
     return this.#list;
   }
 
-  /** Records a node's ledger info of the fleet's chain. */
   onLook(answer: FamilyAnswer & { readonly info: LedgerInfo }): void {
     const { upstream, info } = answer;
     if (upstream.isSuspect) return;
@@ -111,7 +106,6 @@ export class LedgerWideHeaders {
     }
   }
 
-  /** Records a node's report of its ledger outside a look. `headers`: of its answer, where it is at hand. */
   onReport(upstream: Upstream, info: LedgerInfo, headers: HeaderValues = {}): void {
     const hasKey = headers[this.#fleet.dialect.epochKey] !== undefined;
     if ((!hasKey && this.#key === undefined) || upstream.isSuspect) return;
@@ -188,7 +182,6 @@ export class LedgerWideHeaders {
   }
 }
 
-/** The headers of the family on one answer. */
 interface FamilyFields {
   /** Values by lower-case name. */
   readonly fields: ReadonlyMap<string, string>;

@@ -12,12 +12,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Config, UpstreamConfig } from '../config/index.ts';
 import type { Journal } from '../metrics/index.ts';
-import type { SenderMetrics } from './dispatch/sender-metrics.ts';
 import type { FleetState } from './fleet-state.ts';
 import type { NodeConfig, NodeCredentials } from './node/node-credentials.ts';
 import type { Prober, ProbeResult } from './node/probe.ts';
 import type { Upstream } from './node/upstream.ts';
-import type { UpstreamMetrics } from './upstream-metrics.ts';
+import type { SenderMetrics, UpstreamMetrics } from './upstream-metrics.ts';
 
 /** The IP addresses of a host name, without duplicates, in a stable order. Rejects when there is no answer. */
 export type LookUp = (host: string) => Promise<readonly string[]>;

@@ -1,10 +1,9 @@
 /**
- * Compares the histories of nodes by their roots. The transaction at a version holds the root of the accumulator over all
- * transactions up to it (`accumulator_root_hash`), so two nodes with one root at a version agree on everything up to it.
- * A version that a node has not reached or has pruned gives no root, so nodes that lag, prune or are rebuilt are no fork.
- *
- * Two ask for comparisons: a clock, which finds nodes with another history and bisects the difference to its first version,
- * and tiers whose answers outlive the process, which have the root of the history that the answers belong to.
+ * Compares the histories of nodes by their roots. The transaction at a version holds the root of the accumulator over
+ * all transactions up to it, so two nodes with one root at a version agree on everything up to it. A version that a
+ * node has not reached or has pruned gives no root, so nodes that lag, prune or are rebuilt are no fork. A clock asks
+ * for comparisons, which find nodes with another history and bisect the difference to its first version; and so do
+ * tiers whose answers outlive the process, by the root of their answers' history.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
@@ -20,7 +19,6 @@ import type { FleetState } from './fleet-state.ts';
 import type { Prober } from './node/probe.ts';
 import type { Upstream } from './node/upstream.ts';
 
-/** The root of the accumulator at a version. */
 interface Root {
   readonly version: bigint;
   /** 64 digits in lower case, without `0x`. */
@@ -32,7 +30,6 @@ export interface RootsOptions {
   readonly onChange: (change: 'fork' | 'fork over', fields: object, message: string) => void;
   /** Nodes are on a fork: answers of theirs may be in the cache. */
   readonly onFork: () => void;
-  /** Milliseconds between two comparisons of the fleet. */
   readonly intervalMs: number;
   /** Least milliseconds between two reads of one node during a bisection. */
   readonly pauseMs: number;
@@ -40,7 +37,6 @@ export interface RootsOptions {
 
 /** Comparisons of one bisection; with those before and after it, a node gets at most 30 reads. */
 const mostComparisons = 28;
-/** Nodes that are asked for the root at their head. */
 const mostAsked = 3;
 
 /** Compares the roots of a fleet's nodes, and marks those that are doubted (`Upstream.forkedAt`). */
@@ -59,7 +55,6 @@ export class Roots {
     this.#options = options;
   }
 
-  /** Compares at intervals, until `close`. */
   start(): void {
     void this.#run();
   }
@@ -104,7 +99,7 @@ export class Roots {
   }
 
   /**
-   * Reads the root at `known` from every usable node. `wantsNext`: first reads the root at the second newest head, of the
+   * Reads the root at `known` from every usable node. `wantsNext`: first that at the second newest head, from the
    * freshest node that reports one. `next` is set only when that node then reports the root of `known`: both are of one
    * history. Never rejects.
    */
@@ -210,7 +205,6 @@ export class Roots {
     this.#options.onFork();
   }
 
-  /** Resolves after `ms` with true, or at the end with false. */
   async #pause(ms: number): Promise<boolean> {
     const { signal } = this.#stop;
     await sleep(ms, undefined, { signal, ref: false }).catch(() => undefined);

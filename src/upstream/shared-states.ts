@@ -5,21 +5,19 @@
  */
 import type { LedgerInfo, LedgerVersion } from '../ledger/index.ts';
 
-/** A state that a node has reported. `asOfMs`: it was current then or later, in ms of `performance.now()`. */
+/** A state that a node has reported; it was current at `asOfMs` or later, on the clock of `performance.now()`. */
 export interface ReportedState {
   readonly info: LedgerInfo;
   readonly asOfMs: number;
 }
 
-/** A ledger state that reads of "latest" share: the ledger info of a node, from one answer. */
+/** The ledger info of a node, from one answer, that reads of "latest" share. */
 export interface PublishedState extends ReportedState {
-  /** The node's answer to the look, undecoded JSON. */
   readonly body: Buffer;
-  /** Name of the node. */
   readonly upstream: string;
 }
 
-/** The state that a caller demands: at most `maxStalenessMs` old at its call, and at or past version `min`. */
+/** The state that a caller demands. */
 export interface Demand {
   /** 0: the state at the moment of the call, from a node. */
   readonly maxStalenessMs: number;
@@ -29,13 +27,11 @@ export interface Demand {
   readonly floor?: LedgerVersion | undefined;
 }
 
-/** The shared state of one bound. */
 interface Lane {
   readonly boundMs: number;
   state: PublishedState | undefined;
   /** The newer state that clients of another replica share; no read of this bound is below it. */
   offered: LedgerInfo | undefined;
-  /** Time of the last read with this bound. */
   askedAtMs: number;
   /** This process found the state, and renews it. */
   isOwn: boolean;
@@ -57,10 +53,7 @@ export class SharedStates {
   #bounds: readonly number[] = [];
   #newest: PublishedState | undefined;
 
-  /**
-   * `onShared`: called before reads with one of `bounds` share a state that this process has found. `isReached`: whether a
-   * node here holds the version.
-   */
+  /** `onShared`: called before reads with one of `bounds` share a state that this process has found. */
   constructor(
     onShared: (state: PublishedState, bounds: readonly number[]) => void,
     isReached: (version: LedgerVersion) => boolean,
@@ -69,7 +62,6 @@ export class SharedStates {
     this.#isReached = isReached;
   }
 
-  /** The newest state, shared or not. */
   get newest(): PublishedState | undefined {
     return this.#newest;
   }
@@ -116,7 +108,6 @@ export class SharedStates {
     return satisfies(this.#newest, maxStalenessMs, least, nowMs) ? this.#newest : undefined;
   }
 
-  /** The state that reads of this bound share now, whatever its age. */
   sharedWithin(boundMs: number): PublishedState | undefined {
     return this.#lanes.find((lane) => lane.boundMs <= boundMs)?.state;
   }
@@ -173,8 +164,8 @@ export class SharedStates {
   }
 
   /**
-   * Records the state that reads with one of `bounds` share at another replica. It becomes the shared state here once a node
-   * here holds it, so that replicas do not renew it in turn; until then it is a floor.
+   * Reads with one of `bounds` share this state at another replica. It becomes the shared state here once a node here
+   * holds it, so that replicas do not renew it in turn; until then it is a floor.
    */
   offer(info: LedgerInfo, bounds: readonly number[]): void {
     for (const lane of this.#lanes) {
@@ -189,8 +180,8 @@ export class SharedStates {
   }
 
   /**
-   * Ms until the next look has to begin for a state that reads come for; `undefined`: none. `lookedAtMs`: begin of the last
-   * look. One that was due and renewed nothing is not repeated at once: its node refused it, or is behind.
+   * Ms until the next look has to begin for a state that reads come for. `lookedAtMs`: begin of the last look: one that
+   * was due and renewed nothing is not repeated at once, as its node refused it, or is behind.
    */
   renewalInMs(nowMs: number, lookedAtMs: number): number | undefined {
     let next: number | undefined;
@@ -204,7 +195,6 @@ export class SharedStates {
     return next;
   }
 
-  /** Drops the states whose version `isLost`. */
   drop(isLost: (version: LedgerVersion) => boolean): void {
     const isLostState = (state: PublishedState | undefined): boolean =>
       state !== undefined && isLost(state.info.version);
@@ -220,8 +210,8 @@ export class SharedStates {
   }
 
   /**
-   * Takes the offered state over where a node holds it. No clock is shared with the other replica: it was current when the
-   * older state of this process was, or later.
+   * Takes the offered state over where a node holds it. No clock is shared with the other replica: it was current when
+   * the older state of this process was, or later.
    */
   #accept(lane: Lane): void {
     const { offered, state } = lane;
@@ -251,7 +241,7 @@ function isDue({ state, boundMs }: Lane, asOfMs: number): boolean {
   return state === undefined || asOfMs - state.asOfMs >= boundMs * dueAt;
 }
 
-/** The newer of two versions; `undefined`: neither is known. */
+/** The newer of two versions. */
 export function newer(one: LedgerVersion | undefined, other: LedgerVersion | undefined): LedgerVersion | undefined {
   return one === undefined || (other !== undefined && other > one) ? other : one;
 }

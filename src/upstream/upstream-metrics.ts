@@ -1,16 +1,16 @@
 /** Figures of the fleet: its metrics, and its report for the status page. */
 import type { Registry } from 'prom-client';
-import { combinations, Counter, Gauge, Histogram, type FamilyData, labelSources } from '../metrics/index.ts';
+import { combinations, Counter, type FamilyData, Gauge, Histogram, labelSources } from '../metrics/index.ts';
 import type { FleetState } from './fleet-state.ts';
+import type { EjectionReason } from './node/circuits.ts';
 import { nodeFaults } from './node/node-fault.ts';
 import { sharedAddressMessage } from './node/shared-address.ts';
 import type { Upstream } from './node/upstream.ts';
-import { readClasses } from './select/ranking.ts';
+import { type ReadClass, readClasses } from './select/ranking.ts';
 
 /**
- * `connection`: refused, reset, cut off. `status`: a status of a broken node. `chain`: another chain's answer.
- * `bad answer`: a success that cannot answer the request (`upstream/dispatch/classify.ts`). Two are no fault of the node:
- * `queue`, no connection became free in time, and `size`, larger than the gateway reads at once.
+ * `status`: of a broken node. `bad answer`: a success that cannot answer the request (`dispatch/classify.ts`). Two are
+ * no fault of the node: `queue`, no connection became free in time, and `size`, larger than the gateway reads at once.
  */
 const failureKinds = ['connection', 'timeout', 'queue', 'size', 'status', 'chain', 'bad answer'] as const;
 /** Label `kind` of a failed attempt. */
@@ -18,18 +18,25 @@ export type FailureKind = (typeof failureKinds)[number];
 
 const statusClasses = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 
-/** Bucket bounds for durations of attempts, in seconds. */
 const attemptSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
 
-/** The fleet, as far as its figures go. */
+/** The fleet, as far as its figures go; read at each scrape. */
 type MeasuredFleet = Pick<FleetState, 'upstreams' | 'head' | 'oldest' | 'outageSinceMs'> & {
   readonly latest: { readonly clientsAhead: number };
 };
 
+const ejectionReasons = [
+  'timeout',
+  'error',
+  'outpaced',
+  'refused',
+  'error share',
+] as const satisfies readonly EjectionReason[];
+
 /** Counts attempts and their repairs. */
 export type UpstreamMetrics = ReturnType<typeof createUpstreamMetrics>;
 
-/** Registers the families of the fleet, which is read at each scrape. */
+/** Registers the families of the fleet. */
 export function createUpstreamMetrics(registry: Registry, fleet: MeasuredFleet) {
   createGauges(registry, fleet);
   createFleetGauges(registry, fleet);
@@ -98,15 +105,10 @@ function createAttemptMetrics(registry: Registry, fleet: MeasuredFleet) {
       failures.inc({ upstream, kind });
       duration.of({ upstream }).observe(seconds);
     },
-    /** The upstream limits or sheds requests: for a moment it is asked last. */
     deferred: (upstream: string) => deferrals.inc({ upstream }),
-    /** A request was not sent, because the upstream's allowance is used up and no other can answer. */
     allowanceRefused: (upstream: string) => allowanceRefusals.inc({ upstream }),
-    /** The nodes of an upstream with `discover` were not found. */
     nodesNotFound: (upstream: string) => notFound.inc({ upstream }),
-    /** Ends the series of an upstream that left the config. */
     forgetDiscovery: (gone: string) => notFound.remove(({ upstream }) => upstream === gone),
-    /** Ends the series of an upstream that left the fleet. */
     forgetUpstream(gone: string) {
       for (const family of [requests, failures, deferrals, allowanceRefusals, duration])
         family.remove(({ upstream }) => upstream === gone);
@@ -230,6 +232,74 @@ function createFleetGauges(registry: Registry, fleet: MeasuredFleet): void {
   });
 }
 
+/** Counts hedges, retries, ejections and queue events. */
+export type SenderMetrics = ReturnType<typeof createSenderMetrics>;
+
+/** Registers the families of dispatch. */
+export function createSenderMetrics(
+  registry: Registry,
+  fleet: Pick<FleetState, 'upstreams'> & { readonly sender: { readonly waiting: number } },
+) {
+  const hedge = new Counter(registry, {
+    name: 'ledgergate_hedges_total',
+    help: 'Second attempts beside a slow first, by outcome: won, lost, failed (both), refused (share used up).',
+    labels: { outcome: ['won', 'lost', 'failed', 'refused'] },
+  }).by('outcome');
+  const retry = new Counter(registry, {
+    name: 'ledgergate_retries_total',
+    help: 'Attempts after a failed one, by outcome: sent, refused (share used up).',
+    labels: { outcome: ['sent', 'refused'] },
+  }).by('outcome');
+  const byReason = { upstream: labelSources.upstream, class: readClasses, reason: ejectionReasons };
+  const ejections = new Counter(registry, {
+    name: 'ledgergate_upstream_ejections_total',
+    help: 'Times an upstream began to be passed over for a class of reads, by reason: what others answered in its place it did not in time (timeout), not well (error, error share), far later (outpaced), or not at all by its own word (refused).',
+    labels: byReason,
+    known: () => fleet.upstreams.flatMap(({ name }) => combinations(byReason, { upstream: name })),
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_upstream_concurrency_limit',
+    help: 'Requests that the upstream is given at once.',
+    labels: { upstream: labelSources.upstream },
+    read: () => fleet.upstreams.map(({ name, places }) => [{ upstream: name }, places.limit] as const),
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_upstream_ejected',
+    help: '1 while the upstream is passed over for a class of reads, by any worker.',
+    labels: { upstream: labelSources.upstream, class: readClasses },
+    join: 'max',
+    read: () =>
+      fleet.upstreams.flatMap(({ name, ejections }) =>
+        readClasses.map((each) => [{ upstream: name, class: each }, Number(ejections[each].isOut)] as const),
+      ),
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_upstream_queue_requests',
+    help: 'Requests that wait for a place at an upstream.',
+    read: () => fleet.sender.waiting,
+  });
+  const waits = new Histogram(registry, {
+    name: 'ledgergate_upstream_queue_wait_seconds',
+    help: 'How long requests waited for a place at an upstream, got or not; those that found one at once are not counted.',
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2],
+  }).of({});
+  const refused = new Counter(registry, {
+    name: 'ledgergate_upstream_queue_refusals_total',
+    help: 'Requests that got no place at an upstream: full (too many waited), late (none became free in time).',
+    labels: { reason: ['full', 'late'] },
+  }).by('reason');
+  return {
+    hedge,
+    retry,
+    refused,
+    /** A queued request got a permit, or gave up. */
+    waited: (seconds: number) => waits.observe(seconds),
+    ejected: (upstream: string, readClass: ReadClass, reason: EjectionReason) =>
+      ejections.inc({ upstream, class: readClass, reason }),
+    forgetEjections: (gone: string) => ejections.remove(({ upstream }) => upstream === gone),
+  };
+}
+
 /** Plain data: 64-bit numbers are text. No node is reported with its address. */
 export function reportOf(fleet: FleetState, nowMs: number) {
   const { isReady, outageSinceMs, head, oldest, lost, chainId, ledger } = fleet;
@@ -297,13 +367,4 @@ function marginOf({ window }: Upstream, nowMs: number): string | undefined {
 /** A node whose head is not believed may be ahead of the fleet's. */
 function behind(head: bigint, version: bigint): bigint {
   return version > head ? 0n : head - version;
-}
-
-/** The bounds of the nodes, and the classes of reads that they are ejected from. */
-export function limitsOf(fleet: FleetState) {
-  return fleet.upstreams.map(({ name, places, ejections }) => ({
-    name,
-    limit: places.limit,
-    ejected: readClasses.filter((readClass) => ejections[readClass].isOut),
-  }));
 }

@@ -3,8 +3,12 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { TestContext } from 'node:test';
 import { Registry } from 'prom-client';
 import { Dialect } from '../../src/ledger/ledger-headers.ts';
-import { createSenderMetrics, type SenderMetrics } from '../../src/upstream/dispatch/sender-metrics.ts';
-import { createUpstreamMetrics, type UpstreamMetrics } from '../../src/upstream/upstream-metrics.ts';
+import {
+  createSenderMetrics,
+  createUpstreamMetrics,
+  type SenderMetrics,
+  type UpstreamMetrics,
+} from '../../src/upstream/upstream-metrics.ts';
 import { quietEvents } from './fleet-events.ts';
 import { listen } from './listen.ts';
 import { FleetState } from '../../src/upstream/fleet-state.ts';
@@ -33,18 +37,19 @@ async function nodeOf(t: TestContext, answer: Answer, { connections, basePath = 
   return { server, upstream };
 }
 
+/** A fleet without nodes, as metrics read it. */
+export const emptyFleet = {
+  upstreams: [],
+  head: undefined,
+  oldest: undefined,
+  outageSinceMs: undefined,
+  latest: { clientsAhead: 0 },
+  sender: { waiting: 0 },
+};
+
 /** What a sender counts, in `registry`; gauges stay empty. */
 export function senderMetrics(registry: Registry): UpstreamMetrics & SenderMetrics {
-  return {
-    ...createUpstreamMetrics(registry, {
-      upstreams: [],
-      head: undefined,
-      oldest: undefined,
-      outageSinceMs: undefined,
-      latest: { clientsAhead: 0 },
-    }),
-    ...createSenderMetrics(registry, () => ({ waiting: 0, nodes: [] })),
-  };
+  return { ...createUpstreamMetrics(registry, emptyFleet), ...createSenderMetrics(registry, emptyFleet) };
 }
 
 /** A sender with nodes behind it that answer as told; `server` and `upstream` are of the first. */

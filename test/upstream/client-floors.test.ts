@@ -2,46 +2,35 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LedgerVersion } from '../../src/ledger/version.ts';
-import { ClientFloors } from '../../src/upstream/client-floors.ts';
+import { ClientFloors } from '../../src/upstream/floors.ts';
 import { Random } from '../support/random.ts';
+import { runScript, scriptsIn, type Steps } from '../support/script.ts';
 
 const at = (version: bigint): LedgerVersion => LedgerVersion.of(version);
 
-test('a floor rises for its client alone, and reports each rise', () => {
-  const floors = new ClientFloors();
-  const raised = [
-    floors.raise('a', at(5n)),
-    floors.raise('a', at(5n)),
-    floors.raise('a', at(4n)),
-    floors.raise('a', at(6n)),
-  ];
-  assert.deepEqual(
-    [raised, floors.of('a'), floors.of('b'), floors.size],
-    [[true, false, false, true], 6n, undefined, 1],
-  );
-});
+const v = (version: number) => at(BigInt(version));
 
-test('beyond the bound another client has no room; all are forgotten for their newest', () => {
-  const floors = new ClientFloors(3);
-  floors.raise('a', at(4n));
-  floors.raise('b', at(7n));
-  floors.raise('c', at(5n));
-  assert.deepEqual([floors.raise('d', at(9n)), floors.raise('c', at(6n)), floors.size], ['full', true, 3]);
-  assert.deepEqual([floors.clear(), floors.size, floors.clear()], [7n, 0, undefined]);
-  floors.lowerTo(at(7n));
-  assert.equal(floors.clear(), undefined);
-});
+function stepsOf(most?: number): Steps {
+  const floors = new ClientFloors(most);
+  return {
+    raise: (client: string, version: number) => floors.raise(client, v(version)),
+    of: (client: string) => floors.of(client),
+    size: () => floors.size,
+    clear: () => floors.clear(),
+    passed: (version: number) => floors.forgetUpTo(v(version)),
+    lower: (version: number) => floors.lowerTo(v(version)),
+  };
+}
 
-test('floors that the shared states have passed go, and those that no node reaches are lowered', () => {
-  const floors = new ClientFloors();
-  for (const version of [5n, 6n, 7n, 8n]) floors.raise(`of ${version}`, at(version));
-  floors.forgetUpTo(at(5n));
-  floors.lowerTo(at(7n));
-  assert.deepEqual(
-    [5n, 6n, 7n, 8n].map((version) => floors.of(`of ${version}`)),
-    [undefined, 6n, 7n, 7n],
-  );
-});
+const scripts = `
+a floor rises for its client alone, and reports each rise | raise a 5 = true, raise a 5 = false, raise a 4 = false, raise a 6 = true, of a = 6, of b = undefined, size = 1
+beyond the bound another client has no room | raise a 4, raise b 7, raise c 5, raise d 9 = full, raise c 6 = true, size = 3
+all are forgotten for their newest | raise a 4, raise b 7, raise c 5, clear = 7, size = 0, clear = undefined, lower 7, clear = undefined
+floors that the shared states have passed go, and those that no node reaches are lowered | raise a 5, raise b 6, raise c 7, raise d 8, passed 5, lower 7, of a = undefined, of b = 6, of c = 7, of d = 7
+`;
+
+for (const [claim, script] of scriptsIn(scripts))
+  test(claim, () => runScript(stepsOf(claim.startsWith('beyond') ? 3 : undefined), script));
 
 test('in any order of rises and of states that pass or are lost, exactly the floors between remain, and the lost ones are lowered', () => {
   const random = new Random(36);

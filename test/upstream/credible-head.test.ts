@@ -15,89 +15,66 @@ const second = 1_000_000n;
 
 /** A node's report: `behind` seconds by its own clock. */
 const node = (version: bigint, behind = 0n): HeadReport => ({ version, timestampUsec: nowUsec - behind * second });
-/** A recorded or simulated ledger, with a clock of its own. */
-const past = (version: bigint): HeadReport => ({ version, timestampUsec: 1_000_000n + version * 5_000n });
+
+/** `1000000`: in step; `1000000-60`: 60 s behind by its clock; `past 1000000`: of a recorded ledger, with a clock of its own. */
+function reportIn(text: string): HeadReport {
+  const [, isPast, head = '', apart = '0'] = /^(past )?(\d+)([+-]\d+)?$/.exec(text) ?? assert.fail(text);
+  const version = BigInt(head);
+  return isPast === undefined
+    ? node(version, -BigInt(apart))
+    : { version, timestampUsec: 1_000_000n + version * 5_000n };
+}
 
 /** Two nodes of a ledger that stopped an hour ago. */
 const stopped = [node(1_000_000n, 3600n), node(1_000_000n, 3600n)];
-/** Cases in which at least two other nodes stand at one version, with a time that is not current. */
-const standing: readonly (readonly [string, HeadReport, readonly HeadReport[], boolean])[] = [
-  ['one current node far ahead is not believed', node(6_000_000n), stopped, false],
-  ['nor one with a time that is only nearer to the clock', node(6_000_000n, 1800n), stopped, false],
-  [
-    'nor by two nodes that stopped a block apart',
-    node(6_000_000n),
-    [node(1_000_000n, 3600n), node(999_500n, 3602n)],
-    false,
-  ],
-  [
-    'nor by two that stopped 1,000 versions apart',
-    node(6_000_000n),
-    [node(1_000_000n, 3600n), node(999_000n, 3600n)],
-    false,
-  ],
-  [
-    'two that are 1,001 versions apart do not add to a current node against it',
-    node(6_000_000n),
-    [node(1_000_000n, 3600n), node(998_999n, 3600n), node(5_000_000n)],
-    true,
-  ],
-  ['a third that stands elsewhere does not help', node(6_000_000n), [...stopped, node(2_000_000n, 1800n)], false],
-  ['one that goes on by some blocks is believed', node(1_010_000n), stopped, true],
-  ['one that a second follows is', node(6_000_000n), [...stopped, node(5_990_000n)], true],
-  ['also when more still stand', node(6_000_000n), [...stopped, node(1_000_000n, 3600n), node(5_999_000n, 2n)], true],
-  [
-    'nodes that are behind each at its own version do not hold one back',
-    node(6_000_000n),
-    [node(1_000_000n, 3600n), node(998_999n, 3605n)],
-    true,
-  ],
-  ['current nodes are judged as ever', node(1_030_000n), [node(1_000_000n, 2n), node(1_000_000n, 2n)], true],
-];
 
-const rows: readonly (readonly [claim: string, own: HeadReport, others: readonly HeadReport[], isCredible: boolean])[] =
-  [
-    ['a node alone is believed', node(9_000_000n), [], true],
-    ['a node a few blocks ahead is believed', node(1_000_500n), [node(1_000_000n)], true],
-    ['a node behind the others is believed', node(1_000_000n), [node(2_000_000n)], true],
-    ['a million versions ahead of an equally current node is not', node(2_000_000n), [node(1_000_000n)], false],
-    ['nor ahead of two', node(2_000_000n), [node(1_000_000n), node(1_000_010n)], false],
-    ['what a majority is ahead by is believed', node(2_000_000n), [node(2_000_010n), node(1_000_000n)], true],
-    [
-      'a node that is an hour behind by its own clock does not hold back one in step',
-      node(2_000_000n),
-      [node(1_000_000n, 3600n)],
-      true,
-    ],
-    [
-      'a time far in the future explains nothing',
-      { version: 9_000_000n, timestampUsec: nowUsec + 90_000n * second },
-      [node(1_000_000n)],
-      false,
-    ],
-    ['a ledger of another time explains a lag by its own clock', past(1_019_000n), [past(1_000_000n)], true],
-    ['a burst of versions explains a lag of seconds', node(1_100_000n), [node(1_000_000n, 6n)], true],
-    ['but not any lag', past(1_000_000_000n), [past(1_000_000n)], false],
-    ['nor a lead without a lag', { ...past(1_000_000n), version: 1_100_000n }, [past(1_000_000n)], false],
-    ['10,000 versions need no explanation', node(1_010_000n), [node(1_000_000n)], true],
-    ['one more does', node(1_010_001n), [node(1_000_000n)], false],
-    ['an older time takes nothing away', node(1_005_000n, 50n), [node(1_000_000n)], true],
-    ['no lead is too long over a node that is an hour behind', node(30_000_000n), [node(1_000_000n, 3600n)], true],
-    ['but of a node in step', node(30_000_000n, 61n), [node(1_000_000n, 3600n)], false],
-    ['a node 60 s behind our clock is in step', node(3_000_000n), [node(1_000_000n, 60n)], false],
-    ['a node 61 s behind is not', node(3_000_000n), [node(1_000_000n, 61n)], true],
-    ['a node 60 s ahead of our clock is in step', node(3_000_000n), [node(1_000_000n, -60n)], false],
-    ['a node 61 s ahead is not', node(3_000_000n), [node(1_000_000n, -61n)], true],
-    ...standing.map(
-      ([claim, own, others, expected]) => [`where the ledger stands: ${claim}`, own, others, expected] as const,
-    ),
-  ];
+/** Claim, a node's own head, those of the others, and whether it is believed. */
+const heads = `
+a node alone is | 9000000 | | yes
+a node a few blocks ahead is | 1000500 | 1000000 | yes
+a node behind the others is | 1000000 | 2000000 | yes
+a million versions ahead of an equally current node is not | 2000000 | 1000000 | no
+nor ahead of two | 2000000 | 1000000, 1000010 | no
+what a majority is ahead by is | 2000000 | 2000010, 1000000 | yes
+a node that is an hour behind by its own clock does not hold back one in step | 2000000 | 1000000-3600 | yes
+a time far in the future explains nothing | 9000000+90000 | 1000000 | no
+a ledger of another time explains a lag by its own clock | past 1019000 | past 1000000 | yes
+a burst of versions explains a lag of seconds | 1100000 | 1000000-6 | yes
+but not any lag | past 1000000000 | past 1000000 | no
+10,000 versions need no explanation | 1010000 | 1000000 | yes
+one more does | 1010001 | 1000000 | no
+an older time takes nothing away | 1005000-50 | 1000000 | yes
+no lead is too long over a node that is an hour behind | 30000000 | 1000000-3600 | yes
+but of a node in step | 30000000-61 | 1000000-3600 | no
+a node 60 s behind our clock is in step | 3000000 | 1000000-60 | no
+a node 61 s behind is not | 3000000 | 1000000-61 | yes
+a node 60 s ahead of our clock is in step | 3000000 | 1000000+60 | no
+a node 61 s ahead is not | 3000000 | 1000000+61 | yes
+where the ledger stands, one current node far ahead is not | 6000000 | 1000000-3600, 1000000-3600 | no
+nor one with a time that is only nearer to the clock | 6000000-1800 | 1000000-3600, 1000000-3600 | no
+nor by two nodes that stopped a block apart | 6000000 | 1000000-3600, 999500-3602 | no
+nor by two that stopped 1,000 versions apart | 6000000 | 1000000-3600, 999000-3600 | no
+two that are 1,001 versions apart do not add to a current node against it | 6000000 | 1000000-3600, 998999-3600, 5000000 | yes
+a third that stands elsewhere does not help | 6000000 | 1000000-3600, 1000000-3600, 2000000-1800 | no
+one that goes on by some blocks is | 1010000 | 1000000-3600, 1000000-3600 | yes
+one that a second follows is | 6000000 | 1000000-3600, 1000000-3600, 5990000 | yes
+also when more still stand | 6000000 | 1000000-3600, 1000000-3600, 1000000-3600, 5999000-2 | yes
+nodes that are behind each at its own version do not hold one back | 6000000 | 1000000-3600, 998999-3605 | yes
+current nodes are judged as ever | 1030000 | 1000000-2, 1000000-2 | yes
+`;
 
-for (const [claim, own, others, expected] of rows) {
-  test(claim, () => {
-    assert.equal(isCredible(own, others, nowUsec), expected);
+for (const line of heads.trim().split('\n')) {
+  const [claim = '', own = '', others = '', expected] = line.split('|').map((cell) => cell.trim());
+  test(`believed: ${claim}`, () => {
+    const reports = others === '' ? [] : others.split(', ').map(reportIn);
+    assert.equal(isCredible(reportIn(own), reports, nowUsec), expected === 'yes');
   });
 }
+
+test('a lead without a lag explains nothing on a ledger of another time either', () => {
+  const past = reportIn('past 1000000');
+  assert.equal(isCredible({ ...past, version: 1_100_000n }, [past], nowUsec), false);
+});
 
 test('a ledger time more than a minute ahead of our clock is of the future', () => {
   const behind = [60n, 0n, -60n, -61n];

@@ -4,12 +4,12 @@ import { test, type TestContext } from 'node:test';
 import { Dialect } from '../../src/ledger/ledger-headers.ts';
 import { LedgerVersion } from '../../src/ledger/version.ts';
 import { FleetState } from '../../src/upstream/fleet-state.ts';
-import { candidatesOf } from '../../src/upstream/fleet-view.ts';
 import type { Tier } from '../../src/upstream/select/ranking.ts';
-import { Upstream } from '../../src/upstream/node/upstream.ts';
+import { candidatesOf, type Upstream } from '../../src/upstream/node/upstream.ts';
 import { fc } from '../support/fast-check.ts';
 import { quietEvents } from '../support/fleet-events.ts';
 import { ledgerInfo, type MadeUpLedger } from '../support/ledger-info.ts';
+import { nodeAt } from '../support/node-client.ts';
 
 /** A fleet of nodes without connections, the last `spares` of them not in it yet; `report` is an answer of one of them. */
 function fleetOf(
@@ -18,10 +18,8 @@ function fleetOf(
 ) {
   const tiers = given.filter((tier) => typeof tier === 'string');
   const fixed = given.find((tier) => typeof tier !== 'string');
-  const upstreams = tiers.map((tier, index) => upstreamOf(t, `n${index}`, tier));
-  const foreign: string[] = [];
-  const rollbacks: string[] = [];
-  const outages: string[] = [];
+  const upstreams = tiers.map((tier, index) => nodeAt(t, 9, { name: `n${index}`, tier }));
+  const reports: string[] = [];
   const doubted: string[] = [];
   const fleet = new FleetState(
     upstreams.slice(0, upstreams.length - (fixed?.spares ?? 0)),
@@ -30,10 +28,10 @@ function fleetOf(
       ...quietEvents,
       onUnconfirmed: ({ name }) => doubted.push(name),
       onChange: (change, fields) => {
-        const words = Object.values(fields).join(' ');
-        if (change === 'node foreign') foreign.push(words);
-        if (change === 'rollback') rollbacks.push(words);
-        if (change === 'outage' || change === 'outage over') outages.push(change);
+        const words = Object.values(fields).filter((word) => word !== 'other chain');
+        if (change === 'node foreign') reports.push(['foreign', ...words].join(' '));
+        if (change === 'rollback') reports.push(['back', ...words].join(' '));
+        if (change === 'outage' || change === 'outage over') reports.push(change);
       },
     },
     fixed,
@@ -55,14 +53,7 @@ function fleetOf(
     at(index).recordFailure(5, 0, 'time-out');
     fleet.refresh();
   };
-  return { fleet, at, report, look, takeDown, foreign, rollbacks, outages, doubted };
-}
-
-function upstreamOf(t: TestContext, name: string, tier: Tier = 'full', path = '/v1'): Upstream {
-  const url = new URL(`http://127.0.0.1:9${path}`);
-  const upstream = new Upstream({ name, url, tier, connections: 1, connectTimeoutMs: 1000 });
-  t.after(() => upstream.close());
-  return upstream;
+  return { fleet, at, report, look, takeDown, reports, doubted };
 }
 
 /** The value of one header in the flat list. */
@@ -78,12 +69,6 @@ function waitFor(fleet: FleetState, version: bigint): Promise<boolean> {
   return fleet.waitFor(LedgerVersion.of(version), 500, never);
 }
 
-test('before the first answer the fleet has no head and no headers', (t) => {
-  const { fleet } = fleetOf(t, 'full', 'archival');
-  assert.deepEqual([fleet.chainId, fleet.head, fleet.oldest, fleet.isReady], [undefined, undefined, undefined, false]);
-  assert.deepEqual(fleet.view.headers, []);
-});
-
 test('the fleet is ready from the first usable node with a window on, and no longer when it is down', (t) => {
   const { fleet, at, report, takeDown } = fleetOf(t, 'full', 'full');
   at(1).recordAnswer(5, 0);
@@ -92,15 +77,6 @@ test('the fleet is ready from the first usable node with a window on, and no lon
   assert.equal(fleet.isReady, true);
   takeDown(0);
   assert.equal(fleet.isReady, false);
-});
-
-test('the head is the newest that any node has reported', (t) => {
-  const { fleet, report } = fleetOf(t, 'full', 'full');
-  report(0, { version: 100n });
-  report(1, { version: 90n });
-  assert.equal(fleet.head?.version, 100n);
-  report(1, { version: 110n });
-  assert.equal(fleet.head?.version, 110n);
 });
 
 test('one report with a time of the future neither stays in headers nor makes the nodes lag', (t) => {
@@ -150,75 +126,94 @@ test('for any reports and failures, version and timestamp never go backward with
   );
 });
 
-/** `index` reports the ledger until it is believed; returns the time of that. */
-function insist(look: ReturnType<typeof fleetOf>['look'], index: number, ledger: MadeUpLedger, nowMs: number): number {
-  for (const laterMs of [0, 5_000, 10_000]) look(index, ledger, nowMs + laterMs);
-  return nowMs + 10_000;
+/** The ledger of a node as text: `1000/400 chain5`, with the oldest version and the chain where they matter. */
+function ledgerIn(words: readonly string[]): MadeUpLedger {
+  const [head = '', oldest = '0'] = (words[0] ?? '').split('/');
+  return {
+    version: BigInt(head),
+    oldest: BigInt(oldest),
+    chainId: Number(words.find((word) => word.startsWith('chain'))?.slice(5) ?? 4),
+  };
 }
 
-test('the ledger of the only node goes back: the head follows, and a generation begins', (t) => {
-  const { fleet, report, look, rollbacks } = fleetOf(t, 'full');
-  report(0, { version: 1000n, oldest: 400n });
-  report(0, { version: 300n }, 100);
-  assert.deepEqual([fleet.head?.version, fleet.generation], [1000n, 0]);
-
-  insist(look, 0, { version: 300n, timestampUsec: 300n }, 200);
-
-  assert.deepEqual([fleet.head?.version, fleet.generation], [300n, 1]);
-  assert.deepEqual(
-    [shown(fleet, 'X-Node-Ledger-Version'), shown(fleet, 'X-Node-Ledger-Timestampusec')],
-    ['300', '300'],
-  );
-  assert.deepEqual(rollbacks, ['n0 1000 300']);
-});
-
-test('a node that was restored while another is at the head is only behind', (t) => {
-  const { fleet, report, look, rollbacks } = fleetOf(t, 'full', 'full');
-  report(0, { version: 1_000_000n });
-  report(1, { version: 999_000n });
-  insist(look, 0, { version: 300n }, 100);
-  assert.deepEqual([fleet.head?.version, fleet.generation, rollbacks], [1_000_000n, 0, []]);
-});
-
-test('a head that its own node takes back is given up, though it was near to the others', (t) => {
-  const { fleet, at, report, look, rollbacks } = fleetOf(t, 'full', 'full', 'full');
-  for (const node of [0, 1, 2]) report(node, { version: 1_000n });
-  report(0, { version: 6_000n });
-  assert.equal(fleet.head?.version, 6_000n);
-
-  const nowMs = insist(look, 0, { version: 1_001n }, 100);
-  report(0, { version: 1_002n }, nowMs + 10);
-
-  assert.deepEqual([fleet.head?.version, fleet.generation, rollbacks], [1_002n, 1, []]);
-  assert.equal(at(0).isSuspect, false);
-});
-
-test('a head that another node has reached stays, though its own node went back', (t) => {
-  const { fleet, report, look } = fleetOf(t, 'full', 'full');
-  for (const node of [0, 1]) report(node, { version: 1_000n });
-  report(0, { version: 6_000n });
-  report(1, { version: 6_000n });
-  insist(look, 0, { version: 1_001n }, 100);
-  assert.deepEqual([fleet.head?.version, fleet.generation], [6_000n, 0]);
-});
-
-test('a node that is down, or has gone back as well, confirms nothing', (t) => {
-  for (const end of ['down', 'gone back'] as const) {
-    const { fleet, report, look, takeDown, rollbacks } = fleetOf(t, 'full', 'full');
-    report(0, { version: 1_000_000n });
-    report(1, { version: 1_000_000n });
-    let nowMs = 100;
-    if (end === 'down') takeDown(1);
-    // Not far: near enough to the head to pass for a node that is a little behind.
-    else nowMs = insist(look, 1, { version: 995_000n }, nowMs);
-    assert.equal(fleet.generation, 0);
-
-    insist(look, 0, { version: 995_500n }, nowMs);
-
-    assert.deepEqual([fleet.head?.version, fleet.generation], [995_500n, 1], end);
-    assert.deepEqual(rollbacks, ['n0 1000000 995500']);
+/**
+ * Events in turn: `n0 1000 @5` (an answer at 5 ms), `n0 1000 look @5`, `n0 300 insist @5` (looks until it is believed),
+ * `n0 down`, `settle`, `fleet n1 n2 @5` (the nodes from then on).
+ */
+function happen({ fleet, at, report, look, takeDown }: ReturnType<typeof fleetOf>, events: string): void {
+  for (const event of events.split(', ')) {
+    const [subject = '', ...words] = event.split(' ');
+    const nowMs = Number(words.find((word) => word.startsWith('@'))?.slice(1) ?? 0);
+    const index = Number(subject.slice(1));
+    const nodeOf = (name: string): Upstream => at(Number(name.slice(1)));
+    if (subject === 'settle') fleet.ledger.settle();
+    else if (subject === 'fleet') fleet.replace(words.filter((word) => word.startsWith('n')).map(nodeOf), nowMs);
+    else if (words[0] === 'down') takeDown(index);
+    else if (words.includes('insist'))
+      for (const laterMs of [0, 5_000, 10_000]) look(index, ledgerIn(words), nowMs + laterMs);
+    else if (words.includes('look')) look(index, ledgerIn(words), nowMs);
+    else report(index, ledgerIn(words), nowMs);
+    fleet.refresh();
   }
-});
+}
+
+/**
+ * Claim, nodes (`2+1`: one joins later; `chain4`: of the config), events, chain with head, oldest version and generation
+ * (`?`: no node serves it), health of each node, reports.
+ */
+const ledgers = `
+before the first answer there is no ledger | 2 | settle | none | unproven unproven |
+the head is the newest that any node has reported | 2 | n0 100, n1 90, n1 110 | 4: 110/0 #0 | usable usable |
+the only node reports an older ledger for a moment | 1 | n0 1000/400, n0 300 @100 | 4: 1000/400 #0 | usable |
+the ledger of the only node goes back, and a generation begins | 1 | n0 1000/400, n0 300 @100, n0 300 insist @200 | 4: 300/0 #1 | usable | back n0 1000 300
+a node that was restored while another is at the head is only behind | 2 | n0 1000000, n1 999000, n0 300 insist @100 | 4: 1000000/0 #0 | usable usable |
+a head that its own node takes back is given up, though it was near to the others | 3 | n0 1000, n1 1000, n2 1000, n0 6000, n0 1001 insist @100, n0 1002 @10110 | 4: 1002/0 #1 | usable usable usable |
+a head that another node has reached stays, though its own node went back | 2 | n0 1000, n1 1000, n0 6000, n1 6000, n0 1001 insist @100 | 4: 6000/0 #0 | usable usable |
+a node that is down confirms nothing | 2 | n0 1000000, n1 1000000, n1 down, n0 995500 insist @100 | 4: 995500/0 #1 | usable down | back n0 1000000 995500
+nor does one that has gone back as well, near enough to pass for a node that is a little behind | 2 | n0 1000000, n1 1000000, n1 995000 insist @100, n0 995500 insist @10100 | 4: 995500/0 #1 | usable usable | back n0 1000000 995500
+the first nodes after the start do not turn the ledger over | 3 | n0 1000, settle, n1 300 chain5 look @10, n2 300 chain5 look @10 | 4: 1000/0 #0 | usable foreign foreign | foreign n1 5 4, foreign n2 5 4
+a second look does | 3 | n0 1000, settle, n1 300 chain5 look @10, n2 300 chain5 look @10, n1 300 chain5 look @20, n2 300 chain5 look @20 | 5: 300/0 #1 | foreign usable usable | foreign n1 5 4, foreign n2 5 4, foreign n0 4 5
+a fleet of two that begins to answer after the start keeps the chain of the first answer | 2 | settle, n1 300 chain5 look @10, n0 1000 look @20, n0 1000 look @30, n0 1000 look @40 | 5: 300/0 #0 | foreign usable | foreign n0 4 5
+with a chain of the config no majority counts | 3 chain4 | n0 300 chain5 look, n1 300 chain5 look | none | foreign foreign unproven | foreign n0 5 4, foreign n1 5 4
+nor do looks of the only node of the chain | 3 chain4 | n0 300 chain5 look, n1 300 chain5 look, n2 1000 look, settle, n2 300 chain5 look @10, n2 300 chain5 look @20 | 4: 1000/? #0 | foreign foreign foreign | foreign n0 5 4, foreign n1 5 4, foreign n2 5 4, outage
+the chain of most nodes is the fleet's; the others are reported once, and change nothing | 3 | n0 100, n1 9000/1 chain5, n2 200/50, n1 9001 chain5 | 4: 200/0 #0 | usable foreign usable | foreign n1 5 4
+a tie of two chains goes to the node configured first | 2 | n0 100, n1 100 chain5 | 4: 100/0 #0 | usable foreign | foreign n1 5 4
+in any order of answers | 2 | n1 100 chain5, n0 100 | 4: 100/0 #1 | usable foreign | foreign n1 5 4
+after the start a tie changes nothing | 2 | n0 100, n1 101, settle, n0 9000 chain5 look @10, n0 9000 chain5 look @20 | 4: 101/0 #0 | foreign usable | foreign n0 5 4
+a majority that comes later turns the fleet to its chain, and the head with it | 3 | n0 9000 chain5, n1 100, n2 101 | 4: 101/0 #1 | foreign usable usable | foreign n1 4 5, foreign n0 5 4
+a foreign node that comes back to the chain is used with the window that it has now | 3 | n0 100/50, n1 100/50, n2 9000/1 chain5, n2 99/40 | 4: 100/40 #0 | usable usable usable | foreign n2 5 4
+the oldest version is that of the remaining nodes | 2 | n0 100/5, n1 100/50, fleet n1 | 4: 100/50 #0 | usable usable |
+a head that another node is near to outlives its node | 2 | n1 95, n0 100, fleet n1 @1000, n1 99 @2000 | 4: 100/0 #0 | usable usable |
+also for long, once that one has reached it | 2 | n1 95, n0 100, fleet n1 @1000, n1 99 @2000, n1 100 @3000, n1 100 @90000 | 4: 100/0 #0 | usable usable |
+a head that the others contradict stays until they do | 1+1 | n0 9000000000, fleet n0 n1, fleet n1 | 4: 9000000000/? #0 | usable unproven | outage
+and goes with its node | 1+1 | n0 9000000000, fleet n0 n1, fleet n1, n1 100 @1000 | 4: 100/0 #1 | usable usable | outage, back n1 9000000000 100, outage over
+a head slightly too far ahead stays for the allowed lag | 2 | n1 100, n0 5000, fleet n1 @1000, n1 101 @30900 | 4: 5000/0 #0 | usable usable |
+and goes when no remaining node reaches it within that | 2 | n1 100, n0 5000, fleet n1 @1000, n1 101 @30900, n1 102 @31100 | 4: 102/0 #1 | usable usable | back n1 5000 102
+the remaining nodes vote on the chain | 3 | n0 100, n1 100, n2 70 chain9, fleet n2 | 9: 70/0 #1 | usable usable usable | foreign n2 9 4
+nodes that have not answered yet are on the fleet's chain, and in its outage | 1+1 | n0 100, fleet n1 | 4: 100/? #0 | usable unproven | outage
+their first answer ends it | 1+1 | n0 100, fleet n1, n1 100 | 4: 100/0 #0 | usable usable | outage, outage over
+in an outage, other nodes that do not answer either end nothing | 1+1 | n0 100, n0 down, fleet n1 | 4: 100/? #0 | down unproven | outage
+`;
+
+for (const line of ledgers.trim().split('\n')) {
+  const [claim = '', given = '', events = '', ...expected] = line.split('|').map((cell) => cell.trim());
+  test(claim, (t) => {
+    const [count = 0, spares = 0] = (given.split(' ')[0] ?? '').split('+').map(Number);
+    const options = { spares, ...(given.endsWith('chain4') ? { chainId: 4 } : {}) };
+    const made = fleetOf(t, ...Array<Tier>(count + spares).fill('full'), options);
+    happen(made, events);
+    const { fleet, at, reports } = made;
+    const { head, oldest, generation, chainId } = fleet;
+    const ledger =
+      head === undefined ? 'none' : `${chainId}: ${head.version}/${oldest?.oldestVersion ?? '?'} #${generation}`;
+    const health = Array.from({ length: count + spares }, (_, index) => at(index).health).join(' ');
+    assert.deepEqual([ledger, health, reports.join(', ')], expected);
+    const headers = ['Version', 'Timestampusec', 'Oldest-Version'].map((name) => shown(fleet, `X-Node-Ledger-${name}`));
+    const facts = [head?.version, head?.timestampUsec, (oldest ?? head)?.oldestVersion];
+    assert.deepEqual(headers, head === undefined ? [undefined, undefined, undefined] : facts.map(String));
+    assert.ok(Array.from({ length: count }, (_, index) => at(index)).every(({ isSuspect }) => !isSuspect));
+  });
+}
 
 test('answers alone never take the ledger back, however long they report an older one: a look does', (t) => {
   const { fleet, report, look, doubted } = fleetOf(t, 'full');
@@ -245,40 +240,6 @@ test('answers alone never turn the ledger over, however many report another chai
 
   assert.deepEqual([fleet.chainId, fleet.head?.version, fleet.generation], [5, 300n, 1]);
   assert.equal(at(0).chain.doubted, undefined);
-});
-
-test('the first nodes that answer after the start do not turn the ledger over without a second look', (t) => {
-  const { fleet, at, report, look } = fleetOf(t, 'full', 'full', 'full');
-  report(0, { version: 1000n });
-  fleet.ledger.settle();
-  look(1, { version: 300n, chainId: 5 }, 10);
-  look(2, { version: 300n, chainId: 5 }, 10);
-  assert.deepEqual([fleet.chainId, at(1).health, at(2).health], [4, 'foreign', 'foreign']);
-
-  look(1, { version: 300n, chainId: 5 }, 20);
-  look(2, { version: 300n, chainId: 5 }, 20);
-
-  assert.deepEqual([fleet.chainId, at(0).health], [5, 'foreign']);
-});
-
-test('a fleet of two that begins to answer after the start keeps the chain of the node that answered first', (t) => {
-  const { fleet, at, look } = fleetOf(t, 'full', 'full');
-  fleet.ledger.settle();
-  look(1, { version: 300n, chainId: 5 }, 10);
-  for (const nowMs of [20, 30, 40]) look(0, { version: 1000n }, nowMs);
-  assert.deepEqual([fleet.chainId, at(0).health, at(1).health, fleet.generation], [5, 'foreign', 'usable', 0]);
-});
-
-test('with a chain of the config no look and no majority changes it', (t) => {
-  const { fleet, at, look } = fleetOf(t, 'full', 'full', 'full', { chainId: 4 });
-  look(0, { version: 300n, chainId: 5 }, 0);
-  look(1, { version: 300n, chainId: 5 }, 0);
-  assert.deepEqual([fleet.chainId, fleet.head, fleet.isReady], [4, undefined, false]);
-  look(2, { version: 1000n }, 0);
-  fleet.ledger.settle();
-  for (const nowMs of [10, 20, 30]) look(2, { version: 300n, chainId: 5 }, nowMs);
-  assert.deepEqual([fleet.chainId, fleet.head?.version, fleet.generation], [4, 1000n, 0]);
-  assert.deepEqual(new Set([0, 1, 2].map((index) => at(index).health)), new Set(['foreign']));
 });
 
 test('the oldest version is the deepest usable node’s, with that node’s oldest block', (t) => {
@@ -322,7 +283,7 @@ test('two heads confirm a version: the second newest one of the nodes that are a
 
 test('a version that two nodes have reached is reported once, and with the next generation anew', (t) => {
   const confirmed: bigint[] = [];
-  const upstreams = ['a', 'b'].map((name) => upstreamOf(t, name));
+  const upstreams = ['a', 'b'].map((name) => nodeAt(t, 9, { name }));
   const events = { ...quietEvents, onConfirmed: (version: bigint) => confirmed.push(version) };
   const fleet = new FleetState(upstreams, new Dialect('node'), events);
   const [a, b] = upstreams;
@@ -349,7 +310,7 @@ test('an answer awaits a second node from just above the second head on, near it
   const { fleet, at, report } = fleetOf(t, 'full', 'full');
   report(0, { version: 3000n });
   report(1, { version: 1000n });
-  const awaited = [1000n, 1001n, 1500n, 1501n].map((version) => fleet.ledger.awaited(at(0), version, 0));
+  const awaited = [1000n, 1001n, 1500n, 1501n].map((version) => fleet.awaited(at(0), version, 0));
   assert.deepEqual(
     awaited.map((each) => each?.isNear),
     [undefined, true, true, false],
@@ -358,7 +319,7 @@ test('an answer awaits a second node from just above the second head on, near it
 });
 
 test('an outage begins with the last node that could be asked, and ends with the first that can be again', (t) => {
-  const { fleet, at, report, takeDown, outages } = fleetOf(t, 'full', 'full');
+  const { fleet, at, report, takeDown, reports: outages } = fleetOf(t, 'full', 'full');
   takeDown(0);
   assert.deepEqual([outages, fleet.outageSinceMs, fleet.view.isPlain], [[], undefined, true], 'no node ever answered');
   for (const index of [0, 1]) {
@@ -402,69 +363,6 @@ test('the list of headers is made once per change, and an equal answer is none',
   assert.notEqual(fleet.view.headers, second);
   takeDown(0);
   assert.equal(shown(fleet, 'X-Node-Ledger-Oldest-Version'), '10');
-});
-
-test('the chain of most nodes is the fleet’s; the others are marked, reported once, and change nothing', (t) => {
-  const { fleet, at, report, foreign } = fleetOf(t, 'full', 'full', 'full');
-  assert.equal(report(0, { version: 100n }), true);
-  assert.equal(report(1, { version: 9000n, oldest: 1n, chainId: 5 }), false);
-  assert.equal(report(2, { version: 200n, oldest: 50n }), true);
-  report(1, { version: 9001n, chainId: 5 });
-
-  assert.equal(fleet.chainId, 4);
-  assert.equal(fleet.head?.version, 200n);
-  assert.equal(at(1).health, 'foreign');
-  assert.deepEqual(foreign, ['n1 other chain 5 4']);
-  assert.equal(shown(fleet, 'X-Node-Chain-Id'), '4');
-  assert.equal(fleet.oldest?.chainId, 4);
-});
-
-test('a tie of two chains goes to the node configured first, in any order of answers', (t) => {
-  for (const speakers of [
-    [0, 1],
-    [1, 0],
-  ] as const) {
-    const { fleet, at, report } = fleetOf(t, 'full', 'full');
-    for (const index of speakers) report(index, { version: 100n, chainId: index + 4 });
-    assert.equal(fleet.chainId, 4);
-    assert.deepEqual([at(0).health, at(1).health], ['usable', 'foreign']);
-  }
-});
-
-test('after the start a tie changes nothing: one node that changes its chain does not change the fleet’s', (t) => {
-  const { fleet, at, report, look } = fleetOf(t, 'full', 'full');
-  report(0, { version: 100n });
-  report(1, { version: 101n });
-  fleet.ledger.settle();
-  for (const nowMs of [10, 20]) look(0, { version: 9000n, chainId: 5 }, nowMs);
-  assert.equal(fleet.chainId, 4);
-  assert.equal(fleet.head?.version, 101n);
-  assert.deepEqual([at(0).health, at(1).health], ['foreign', 'usable']);
-});
-
-test('a majority that comes later turns the fleet to its chain, and the head with it', (t) => {
-  const { fleet, at, report, foreign } = fleetOf(t, 'full', 'full', 'full');
-  report(0, { version: 9000n, chainId: 5 });
-  report(1, { version: 100n });
-  report(2, { version: 101n });
-  assert.equal(fleet.chainId, 4);
-  assert.equal(fleet.head?.version, 101n);
-  assert.deepEqual(
-    [0, 1, 2].map((index) => at(index).health),
-    ['foreign', 'usable', 'usable'],
-  );
-  assert.deepEqual(foreign, ['n1 other chain 4 5', 'n0 other chain 5 4']);
-});
-
-test('a foreign node that comes back to the chain is used again, with the window it has now', (t) => {
-  const { fleet, at, report } = fleetOf(t, 'full', 'full', 'full');
-  report(0, { version: 100n, oldest: 50n });
-  report(1, { version: 100n, oldest: 50n });
-  report(2, { version: 9000n, oldest: 1n, chainId: 5 });
-  report(2, { version: 99n, oldest: 60n });
-  assert.equal(at(2).health, 'usable');
-  assert.equal(at(2).window.info?.version, 99n);
-  assert.equal(shown(fleet, 'X-Node-Ledger-Oldest-Version'), '50');
 });
 
 test('a read above the head wakes when a usable node gets there, at once and not before', async (t) => {
@@ -604,52 +502,6 @@ test('a candidate costs its latency for each request in flight and this one', (t
   assert.equal(candidate?.window?.head, 100n);
 });
 
-test('a slow answer counts at once and fades; a fast one is believed little by little', (t) => {
-  const upstream = upstreamOf(t, 'n');
-  upstream.recordAnswer(500, 1000);
-  assert.equal(upstream.latencyMs(1000), 500);
-  const later = upstream.latencyMs(3000);
-  assert.ok(later < 250 && later > 100, String(later));
-  upstream.recordAnswer(10, 1000);
-  assert.ok(upstream.latencyMs(1000) > 400);
-  assert.equal(upstream.latencyMs(1_000_000), 1);
-});
-
-test('a node is unproven, then usable, down after two failures in a row, and usable with the next answer', (t) => {
-  const upstream = upstreamOf(t, 'n');
-  const seen = [upstream.health];
-  const record = (isAnswer: boolean): number => {
-    if (isAnswer) upstream.recordAnswer(5, 0);
-    else upstream.recordFailure(5, 0, 'time-out');
-    return seen.push(upstream.health);
-  };
-  for (const isAnswer of [false, true, false, true, false, false, true]) record(isAnswer);
-  assert.deepEqual(seen, ['unproven', 'unproven', 'usable', 'usable', 'usable', 'usable', 'down', 'usable']);
-  upstream.isForeign = true;
-  assert.equal(upstream.health, 'foreign');
-  upstream.isForeign = false;
-  assert.equal(upstream.health, 'usable');
-});
-
-test('a time-out makes a node dear at once, and counts only together with a failure', (t) => {
-  const upstream = upstreamOf(t, 'n');
-  upstream.recordAnswer(5, 0);
-  for (let index = 0; index < 10; index += 1) upstream.recordDoubt(900, 0);
-  assert.deepEqual([upstream.health, upstream.latencyMs(0)], ['usable', 900]);
-  upstream.recordFailure(5, 0, 'time-out');
-  assert.equal(upstream.health, 'down');
-  upstream.recordAnswer(5, 0);
-  upstream.recordFailure(5, 0, 'time-out');
-  assert.equal(upstream.health, 'usable');
-});
-
-test('a node’s base path is taken without its trailing slash', (t) => {
-  assert.deepEqual(
-    ['/v1', '/v1/', '/', '/a/b//'].map((path) => upstreamOf(t, 'n', 'full', path).basePath),
-    ['/v1', '/v1', '', '/a/b'],
-  );
-});
-
 /** Three nodes, of which the first `count` are in the fleet at first. */
 function changingFleet(t: TestContext, count: number) {
   const made = fleetOf(t, 'full', 'full', 'full', { spares: 3 - count });
@@ -676,102 +528,6 @@ test('nodes that stay keep their state', (t) => {
   assert.equal(candidatesOf(fleet, 10, { kind: 'head' })[0]?.health, 'unproven');
   assert.deepEqual([fleet.head?.version, fleet.generation], [100n, 0]);
   assert.deepEqual([a.isRemoved, b.isRemoved, c.isRemoved], [false, true, false]);
-});
-
-test('the oldest version is that of the remaining nodes', (t) => {
-  const { fleet, nodes, report } = changingFleet(t, 2);
-  const [a, b] = nodes;
-  report(a, { version: 100n, oldest: 5n });
-  report(b, { version: 100n, oldest: 50n });
-
-  fleet.replace([b], 0);
-
-  assert.equal(fleet.oldest?.oldestVersion, 50n);
-  const list = fleet.view.headers;
-  assert.equal(list[list.indexOf('X-Node-Ledger-Oldest-Version') + 1], '50');
-});
-
-test('a head that another node has reached outlives its node', (t) => {
-  const { fleet, nodes, report, rollbacks } = changingFleet(t, 2);
-  const [a, b] = nodes;
-  report(b, { version: 95n });
-  report(a, { version: 100n });
-
-  fleet.replace([b], 1_000);
-  report(b, { version: 99n }, 2_000);
-  const early = [fleet.head?.version, fleet.ledger.source];
-  report(b, { version: 100n }, 3_000);
-  report(b, { version: 100n }, 90_000);
-
-  assert.deepEqual(early, [100n, undefined]);
-  assert.deepEqual([fleet.head?.version, fleet.ledger.source, fleet.generation], [100n, b, 0]);
-  assert.deepEqual(rollbacks, []);
-});
-
-test('a head that the others contradict goes with its node', (t) => {
-  const { fleet, nodes, report, rollbacks } = changingFleet(t, 1);
-  const [liar, b] = nodes;
-  report(liar, { version: 9_000_000_000n });
-
-  fleet.replace([liar, b], 0);
-  fleet.replace([b], 0);
-  assert.equal(fleet.head?.version, 9_000_000_000n);
-  report(b, { version: 100n }, 1_000);
-
-  assert.deepEqual([fleet.head?.version, fleet.generation], [100n, 1]);
-  assert.deepEqual(rollbacks, ['n1 9000000000 100']);
-});
-
-test('a head slightly too far ahead goes when no remaining node reaches it within the allowed lag', (t) => {
-  const { fleet, nodes, report } = changingFleet(t, 2);
-  const [liar, b] = nodes;
-  report(b, { version: 100n });
-  report(liar, { version: 5_000n });
-
-  fleet.replace([b], 1_000);
-  report(b, { version: 101n }, 30_900);
-  assert.deepEqual([fleet.head?.version, fleet.generation], [5_000n, 0]);
-  report(b, { version: 102n }, 31_100);
-
-  assert.deepEqual([fleet.head?.version, fleet.generation], [102n, 1]);
-});
-
-test('the remaining nodes vote on the chain', (t) => {
-  const { fleet, nodes, report } = changingFleet(t, 3);
-  const [a, b, c] = nodes;
-  report(a, { version: 100n });
-  report(b, { version: 100n });
-  assert.equal(report(c, { version: 70n, chainId: 9 }), false);
-
-  fleet.replace([c], 0);
-
-  assert.deepEqual([fleet.chainId, fleet.head?.version, fleet.generation, c.health], [9, 70n, 1, 'usable']);
-});
-
-test('nodes that have not answered yet are on the fleet\u2019s chain, and in its outage', (t) => {
-  const { fleet, nodes, report, outages } = changingFleet(t, 1);
-  const [a, b] = nodes;
-  report(a, { version: 100n });
-
-  fleet.replace([b], 0);
-  assert.deepEqual([fleet.chainId, fleet.head?.version, fleet.isReady, outages], [4, 100n, false, ['outage']]);
-  report(b, { version: 100n });
-
-  assert.deepEqual([fleet.isReady, outages, fleet.generation], [true, ['outage', 'outage over'], 0]);
-});
-
-test('in an outage, other nodes that do not answer either end nothing', (t) => {
-  const { fleet, nodes, report, outages } = changingFleet(t, 1);
-  const [a, b] = nodes;
-  report(a, { version: 100n });
-  a.recordFailure(5, 0, 'time-out');
-  a.recordFailure(5, 0, 'time-out');
-  fleet.refresh();
-
-  fleet.replace([b], 0);
-
-  assert.deepEqual(outages, ['outage']);
-  assert.notEqual(fleet.outageSinceMs, undefined);
 });
 
 test('a late answer of a removed node raises the head, and decides nothing else', async (t) => {

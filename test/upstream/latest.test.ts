@@ -9,6 +9,7 @@ import type { FleetState } from '../../src/upstream/fleet-state.ts';
 import { Latest, type LatestOptions } from '../../src/upstream/latest.ts';
 import type { PublishedState } from '../../src/upstream/shared-states.ts';
 import { ledgerHeaders, ledgerInfo } from '../support/ledger-info.ts';
+import { runScript, scriptsIn, type Steps } from '../support/script.ts';
 import { never, senderOf } from '../support/sender.ts';
 
 const at = (version: bigint): LedgerVersion => LedgerVersion.of(version);
@@ -55,17 +56,6 @@ function withPeer(head: bigint) {
   return made;
 }
 
-test('the version of a peer that no node here reaches is ignored and reported once; the own one stays', async () => {
-  const { latest, unreached, floorNow } = withPeer(900n);
-  const asked: (LedgerVersion | undefined)[] = [];
-  const answer = await latest.aboveFloor(anyClient, never, async (floor) => {
-    asked.push(floor);
-    return floor === 905n ? refuse() : Promise.resolve('answer');
-  });
-  assert.deepEqual([answer, asked, unreached], ['answer', [905n, 900n], [905n]]);
-  assert.equal(await floorNow(), 900n);
-});
-
 test('a client that hangs up does not cost the version of a peer', async () => {
   const { latest, unreached, floorNow } = withPeer(900n);
   const client = new AbortController();
@@ -77,29 +67,6 @@ test('a client that hangs up does not cost the version of a peer', async () => {
   });
   await assert.rejects(gone, late);
   assert.deepEqual([asks, unreached, await floorNow()], [1, [], 905n]);
-});
-
-test('overloaded nodes do not cost the version of a peer', async () => {
-  const { latest, unreached, floorNow } = withPeer(905n);
-  let asks = 0;
-  const refused = latest.aboveFloor(anyClient, never, () => {
-    asks += 1;
-    return refuse();
-  });
-  await assert.rejects(refused, late);
-  assert.deepEqual([asks, unreached, await floorNow()], [1, [], 905n]);
-});
-
-test("the gateway's own floor is asked for once, and never given up", async () => {
-  const { latest, unreached } = latestAt(800n);
-  const asked: (LedgerVersion | undefined)[] = [];
-  const failing = (floor: LedgerVersion | undefined): Promise<never> => {
-    asked.push(floor);
-    return refuse();
-  };
-  await assert.rejects(latest.aboveFloor(anyClient, never, failing), late);
-  await assert.rejects(latest.aboveFloor({ min: at(900n) }, never, failing), late);
-  assert.deepEqual([asked, unreached], [[undefined, 900n], []]);
 });
 
 test('only a version that no node has costs a floor: the client gets other failures', async () => {
@@ -117,238 +84,151 @@ test('only a version that no node has costs a floor: the client gets other failu
   }
 });
 
-test('without a head the version of a peer is asked for first, then any', async () => {
-  const { fleet, latest, unreached } = latestAt(900n);
-  latest.onPeerVersion(at(905n));
-  Object.assign(fleet, { head: undefined });
-  const answer = await latest.aboveFloor(anyClient, never, (floor) =>
-    floor === undefined ? Promise.resolve('answer') : refuse(),
-  );
-  assert.deepEqual([answer, unreached], ['answer', [905n]]);
-});
-
-test('a version is reported once, and no older one is', () => {
-  const { latest, served } = latestAt(1_000n);
-  for (const version of [900n, 900n, 899n, 901n, 1_000n]) latest.recordServed(at(version));
-  assert.deepEqual(served, [900n, 901n, 1_000n]);
-});
-
-test("a floor is the newest of the client's own, this gateway's and its peers', of one generation", async () => {
-  const { fleet, latest, floorNow } = latestAt(1_000n);
-  assert.deepEqual([await floorNow(), await floorNow(5n)], [undefined, 5n]);
-  latest.recordServed(at(900n));
-  assert.deepEqual([await floorNow(), await floorNow(899n), await floorNow(901n)], [900n, 900n, 901n]);
-  for (const version of [950n, 940n]) latest.onPeerVersion(at(version));
-  assert.deepEqual([await floorNow(), await floorNow(949n), await floorNow(951n)], [950n, 950n, 951n]);
-  fleet.generation += 1;
-  assert.equal(await floorNow(), undefined);
-  latest.onPeerVersion(at(940n));
-  assert.equal(await floorNow(), 940n);
-});
-
-test('a version of a peer counts up to a million above the head, and not before the first head', async () => {
-  const { fleet, latest, floorNow } = latestAt();
-  latest.onPeerVersion(at(5n));
-  assert.equal(await floorNow(), undefined);
-  fleet.head = ledgerInfo({ version: 1_000n });
-  latest.onPeerVersion(at(1_001_001n));
-  assert.equal(await floorNow(), undefined);
-  latest.onPeerVersion(at(1_001_000n));
-  assert.equal(await floorNow(), 1_001_000n);
-});
-
-test('versions of peers are ignored for ten seconds after no node reached one', async (t) => {
-  t.mock.method(performance, 'now', () => nowMs);
-  let nowMs = 5_000;
-  const { latest, floorNow } = withPeer(900n);
-  await latest.aboveFloor(anyClient, never, (floor) => (floor === 905n ? refuse() : Promise.resolve(floor)));
-  for (const [ms, floorThen] of [
-    [5_000, 900n],
-    [14_999, 900n],
-    [15_000, 910n],
-  ] as const) {
-    nowMs = ms;
-    latest.onPeerVersion(at(910n));
-    assert.equal(await floorNow(), floorThen, `${ms} ms`);
-  }
-});
-
-test('a version above the believed head raises no floor', async () => {
-  const { latest, served, floorNow } = latestAt(1_000n);
-  latest.recordServed(at(1_001n));
-  assert.deepEqual([served, await floorNow()], [[], undefined]);
-  const unknown = latestAt();
-  unknown.latest.recordServed(at(5n));
-  assert.deepEqual([unknown.served, await unknown.floorNow()], [[5n], 5n]);
-});
-
 function stateAt(version: bigint): PublishedState {
   return { info: ledgerInfo({ version }), body: Buffer.from('{}'), asOfMs: performance.now(), upstream: 'full-0' };
 }
 
-test('the state of another worker is shared and raises the floor, unless it is older', async () => {
-  const { fleet, latest, served, floorNow } = latestAt(1_000n);
-  const demand = { maxStalenessMs: 10_000, min: undefined };
-  for (const version of [950n, 900n]) latest.onPeerState(stateAt(version), [10_000]);
-  assert.deepEqual([latest.find(demand)?.info.version, await floorNow(), served], [950n, 950n, []]);
-  fleet.generation += 1;
-  assert.deepEqual([latest.find(demand), latest.peek(), await floorNow()], [undefined, undefined, undefined]);
-});
+const versions = (list: readonly (bigint | undefined)[]) => list.map((each) => each ?? 'any').join('+') || 'none';
 
-test('a report of the state of a bound says what a read would get', (t) => {
+const versionOf = (text: string | undefined) => (text === undefined ? undefined : at(BigInt(text)));
+
+/** `ask`: answers unless a word refuses the floor that is asked for. Versions are results as such, `any` without one. */
+function stepsOf(t: TestContext, head: bigint | undefined, changed: Partial<LatestOptions>): Steps {
+  let nowMs = 5_000;
   t.mock.method(performance, 'now', () => nowMs);
-  let nowMs = 1_000;
-  const { latest } = latestAt(1_000n, { floor: 'client', bounds: [200, 5_000] });
-  latest.onPeerState(stateAt(40n), [200, 5_000]);
-  nowMs = 5_990;
-  latest.onPeerState(stateAt(50n), [200]);
-  for (const [ms, expected] of [
-    [6_000, { version: 40n, ageMs: 5_000, isUsable: true }],
-    [6_001, { version: 50n, ageMs: 11, isUsable: true }],
-    [10_991, { version: 40n, ageMs: 9_991, isUsable: false }],
-  ] as const) {
-    nowMs = ms;
-    assert.deepEqual(latest.peek(5_000), expected);
-  }
-  nowMs = 10_990;
-  assert.equal(latest.find({ maxStalenessMs: 5_000, min: undefined })?.info.version, 50n);
-});
-
-test('a version of a peer that a node here is about to reach is waited for, and costs no floor', async () => {
-  const { fleet, latest, unreached } = latestAt(900n, { floor: 'client' });
-  latest.onPeerFloor('c', at(905n));
-  latest.onPeerFloor('d', at(906n));
-  fleet.waitFor = () => {
-    fleet.head = ledgerInfo({ version: 905n });
-    return Promise.resolve(true);
+  const { fleet, latest, events, served, unreached, floors, floorNow } = latestAt(head, changed);
+  const node = { head: -1n, isTrusted: true, failsNewest: false };
+  const given = (client: string, version: number, boundMs?: number) =>
+    latest.recordGiven(client, at(BigInt(version)), boundMs);
+  return {
+    now: (ms: number) => (nowMs = ms),
+    head: (version: number) => (fleet.head = ledgerInfo({ version: BigInt(version) })),
+    headless: () => (fleet.head = undefined),
+    generation: () => (fleet.generation += 1),
+    node: (version: number) => Object.assign(fleet, { upstreams: [Object.assign(node, { head: BigInt(version) })] }),
+    /** Its head is known after the next comparison, or with the next wait. */
+    reaches: (version: number) => {
+      events.compareHeads = async () => Promise.resolve(void (node.head = BigInt(version)));
+      fleet.waitFor = async () => Promise.resolve(Boolean((fleet.head = ledgerInfo({ version: BigInt(version) }))));
+    },
+    served: (version: number) => latest.recordServed(at(BigInt(version))),
+    given,
+    read: (client: string, version: number) => {
+      latest.recordServed(at(BigInt(version)));
+      given(client, version);
+    },
+    peer: (version: number) => latest.onPeerVersion(at(BigInt(version))),
+    peerFloor: (client: string, version: number) => latest.onPeerFloor(client, at(BigInt(version))),
+    peerState: (version: number, ...bounds: readonly number[]) => latest.onPeerState(stateAt(BigInt(version)), bounds),
+    replicaState: (version: number, ...bounds: readonly number[]) =>
+      latest.onReplicaState(ledgerInfo({ version: BigInt(version) }), bounds),
+    crowd: (version: number) => {
+      for (let client = 0; client < 100_000; client += 1) latest.onPeerFloor(`client ${client}`, at(BigInt(version)));
+    },
+    ask: async (...words: readonly string[]) => {
+      const valueOf = (name: string) => words.find((word) => word.startsWith(`${name}:`))?.slice(name.length + 1);
+      const client = valueOf('client');
+      const floor = client === undefined ? versionOf(valueOf('own')) : latest.floorOf(client);
+      const asked: (LedgerVersion | undefined)[] = [];
+      const answer = await latest
+        .aboveFloor({ min: versionOf(valueOf('min')), floor }, never, async (wanted) => {
+          asked.push(wanted);
+          if (words.includes(`refuse:${wanted ?? 'any'}`)) throw late;
+          const isBehind = words.includes('behind') && node.head < (wanted ?? 0n);
+          if (isBehind || words.includes(`lose:${wanted}`)) throw new UnreachedError(wanted);
+          return Promise.resolve('answer');
+        })
+        .catch((error: unknown) => (error === late ? 'refusal' : String(error)));
+      return `${answer} after ${versions(asked)}`;
+    },
+    floor: async (min?: number) => versions([await floorNow(min === undefined ? undefined : BigInt(min))]),
+    floorOf: (client: string) => versions([latest.floorOf(client)]),
+    find: (maxStalenessMs: number) => latest.find({ maxStalenessMs, min: undefined })?.info.version,
+    peek: (boundMs?: number) => Object.values(latest.peek(boundMs) ?? {}).join(' ') || 'none',
+    ahead: () => latest.clientsAhead,
+    published: () => versions(served),
+    unreached: () => versions(unreached),
+    floors: () => versions(floors),
   };
-  const demand = { min: undefined, floor: latest.floorOf('c') };
-  const asked = await latest.aboveFloor(demand, never, async (floor) =>
-    floor === 905n && fleet.head?.version !== 905n ? refuse() : Promise.resolve(floor),
-  );
-  assert.deepEqual([asked, latest.floorOf('d'), unreached], [905n, 906n, []]);
-});
+}
 
-test("a client keeps its own floor when another replica's state is out of reach", async () => {
-  const { latest, unreached } = latestAt(900n, { floor: 'client' });
-  latest.onReplicaState(ledgerInfo({ version: 905n }), [10_000]);
-  const asked: (LedgerVersion | undefined)[] = [];
-  const answer = await latest.aboveFloor({ min: undefined, floor: at(890n) }, never, async (floor) => {
-    asked.push(floor);
-    return floor === 905n ? refuse() : Promise.resolve('answer');
-  });
-  assert.deepEqual([answer, asked, unreached], ['answer', [905n, 890n], [905n]]);
-});
+/** Head, options, and a table of claims and scripts. `peer`: a version of a peer; `given`: to a client, with its bound. */
+const tables: readonly (readonly [head: bigint | undefined, options: Partial<LatestOptions>, table: string])[] = [
+  [
+    undefined,
+    {},
+    `
+before the first head a version raises the floor | served 5, published = 5, floor = 5
+a version of a peer counts up to a million above the head, and not before the first head | peer 5, floor = any, head 1000, peer 1001001, floor = any, peer 1001000, floor = 1001000
+`,
+  ],
+  [
+    900n,
+    {},
+    `
+the version of a peer that no node here reaches is ignored and reported once; the own one stays | served 900, peer 905, ask refuse:905 = answer after 905+900, unreached = 905, floor = 900
+overloaded nodes do not cost the version of a peer | served 900, peer 905, head 905, ask refuse:905 = refusal after 905, unreached = none, floor = 905
+no floor is asked for once, and never given up | ask refuse:any = refusal after any, unreached = none
+nor is that of the client | ask min:900 refuse:900 = refusal after 900, unreached = none
+without a head the version of a peer is asked for first, then any | peer 905, headless, ask refuse:905 = answer after 905+any, unreached = 905
+versions of peers are ignored for ten seconds after no node reached one | served 900, peer 905, ask refuse:905, peer 910, floor = 900, now 14999, peer 910, floor = 900, now 15000, peer 910, floor = 910
+`,
+  ],
+  [
+    1_000n,
+    {},
+    `
+a version is reported once, and no older one is | served 900, served 900, served 899, served 901, served 1000, published = 900+901+1000
+a version above the believed head raises no floor | served 1001, published = none, floor = any
+a floor is the newest of the client's own and this gateway's | floor = any, floor 5 = 5, served 900, floor = 900, floor 899 = 900, floor 901 = 901
+and its peers', of one generation | served 900, peer 950, peer 940, floor = 950, floor 949 = 950, floor 951 = 951, generation, floor = any, peer 940, floor = 940
+the state of another worker is shared and raises the floor, unless it is older | peerState 950 10000, peerState 900 10000, find 10000 = 950, floor = 950, published = none
+in one generation | peerState 950 10000, generation, find 10000 = undefined, peek = none, floor = any
+`,
+  ],
+  [
+    900n,
+    { floor: 'client' },
+    `
+a version of a peer that a node here is about to reach is waited for, and costs no floor | peerFloor c 905, peerFloor d 906, reaches 905, ask client:c = answer after 905, floorOf d = 906, unreached = none
+a client keeps its own floor when another replica's state is out of reach | replicaState 905 10000, ask own:890 refuse:905 = answer after 905+890, unreached = 905
+when the nodes at the shared state fail, a client keeps its own floor while another node holds it | peerState 900 10000, node 895, ask own:890 lose:900 = answer after 900+890, unreached = none
+and gets any state when that one fails as well | peerState 900 10000, node 895, ask own:890 lose:900 lose:890 = answer after 900+890+any, unreached = none
+a client keeps its floor where another node has reached it since it last reported its head | peerState 900 10000, given c 900 0, node 800, reaches 900, ask client:c behind = answer after 900+900, find 10000 = 900
+when the only node with a client's version is gone, the client gets the newest state that is left, and keeps it | peerState 800 10000, given c 900, node 890, ask client:c lose:900 = answer after 900+890, floorOf c = 890
+beyond the bound on clients, a floor that no node here reaches costs one wait, no answer | crowd 905, peerFloor more 905, ask refuse:905 = answer after 905+any, unreached = 905, published = none
+`,
+  ],
+  [
+    900n,
+    { floor: 'client', bounds: [5_000, 10_000] },
+    `
+the state of a replica with one of the bounds is a floor of that bound | peerState 900 5000 10000, replicaState 905 10000, find 5000 = 900, floor = 905
+beside bounds that the config lacks it is a floor of all | peerState 900 5000 10000, replicaState 905 10000 200, find 5000 = undefined, floor = 905
+`,
+  ],
+  [
+    900n,
+    { bounds: [5_000, 10_000] },
+    `
+with one floor for all it is a floor of all as well | peerState 900 5000 10000, replicaState 905 10000, find 5000 = undefined, floor = 905
+`,
+  ],
+  [
+    1_000n,
+    { floor: 'client', bounds: [200, 5_000] },
+    `
+a report of the state of a bound shows what a read would get | now 1000, peerState 40 200 5000, now 5990, peerState 50 200, now 6000, peek 5000 = 40 5000 true, now 6001, peek 5000 = 50 11 true, now 10991, peek 5000 = 40 9991 false, now 10990, find 5000 = 50
+under several bounds a write is published though the client has got a newer state, which is not | peerState 40 200 5000, peerState 100 200, given c 100 200 = true, floors = none, floorOf c = 100, given c 95 = true, floors = 95, floorOf c = 100, peerState 100 5000, floorOf c = any, ahead = 0
+while no client reads under the bounds of the config, heads are reported once, not once for each client | read a 900, read b 900, published = 900, floors = none, ahead = 0
+until a bound is out of use again | now 1000, read a 900, peerState 900 5000, now 26000, read a 910, read b 910, published = 900, floors = 910+910, ahead = 2, now 26001, read a 920, read b 920, published = 900+920, floors = 910+910, ahead = 0
+the state of a replica is in use as well | replicaState 930 5000, read a 940, published = none, floors = 940, ahead = 1
+`,
+  ],
+];
 
-test('when the nodes at the shared state fail, a client keeps its own floor while another node holds it', async () => {
-  for (const failing of [[900n], [900n, 890n]]) {
-    const { fleet, latest, unreached } = latestAt(900n, { floor: 'client' });
-    latest.onPeerState(stateAt(900n), [10_000]);
-    Object.assign(fleet, { upstreams: [{ head: 895n, isTrusted: true, failsNewest: false }] });
-    const asked: (LedgerVersion | undefined)[] = [];
-    const answer = await latest.aboveFloor({ min: undefined, floor: at(890n) }, never, async (floor) => {
-      asked.push(floor);
-      if (floor !== undefined && failing.includes(floor)) throw new UnreachedError(floor);
-      return Promise.resolve('answer');
-    });
-    const expected = failing.length === 1 ? [900n, 890n] : [900n, 890n, undefined];
-    assert.deepEqual([answer, asked, unreached], ['answer', expected, []]);
-  }
-});
-
-test('beside bounds that the config lacks, or with one floor for all, the state of a replica is a floor of all', async () => {
-  for (const [floor, bounds, expected] of [
-    ['client', [10_000], [undefined, 905n]],
-    ['client', [10_000, 200], [905n, 905n]],
-    ['gateway', [10_000], [905n, 905n]],
-  ] as const) {
-    const { latest, floorNow } = latestAt(900n, { floor, bounds: [5_000, 10_000] });
-    latest.onPeerState(stateAt(900n), [5_000, 10_000]);
-    latest.onReplicaState(ledgerInfo({ version: 905n }), bounds);
-    const found = latest.find({ maxStalenessMs: 5_000, min: undefined })?.info.version;
-    assert.deepEqual([found === 900n ? undefined : 905n, await floorNow()], expected, `${floor} ${bounds.join()}`);
-  }
-});
-
-test('a client keeps its floor where another node has reached it since it last reported its head', async () => {
-  const { fleet, latest, events } = latestAt(900n, { floor: 'client' });
-  latest.onPeerState(stateAt(900n), [10_000]);
-  latest.recordGiven('c', at(900n), 0);
-  const other = { head: 800n, isTrusted: true, failsNewest: false };
-  Object.assign(fleet, { upstreams: [other] });
-  events.compareHeads = () => {
-    other.head = 900n;
-    return Promise.resolve();
-  };
-  const asked: (LedgerVersion | undefined)[] = [];
-  await latest.aboveFloor({ min: undefined, floor: latest.floorOf('c') }, never, async (floor) => {
-    asked.push(floor);
-    if (other.head < 900n) throw new UnreachedError(floor);
-    return Promise.resolve('answer');
-  });
-  const found = latest.find({ maxStalenessMs: 10_000, min: undefined })?.info.version;
-  assert.deepEqual([asked, found], [[900n, 900n], 900n]);
-});
-
-test("when the only node with a client's version is gone, the client gets the newest state that is left, and keeps it", async () => {
-  const { fleet, latest } = latestAt(900n, { floor: 'client' });
-  latest.onPeerState(stateAt(800n), [10_000]);
-  latest.recordGiven('c', at(900n), undefined);
-  Object.assign(fleet, { upstreams: [{ head: 890n, isTrusted: true, failsNewest: false }] });
-  const asked: (LedgerVersion | undefined)[] = [];
-  await latest.aboveFloor({ min: undefined, floor: latest.floorOf('c') }, never, async (floor) => {
-    asked.push(floor);
-    if (floor === 900n) throw new UnreachedError(floor);
-    return Promise.resolve('answer');
-  });
-  assert.deepEqual([asked, latest.floorOf('c')], [[900n, 890n], 890n]);
-});
-
-test('under several bounds a write is published though the client has got a newer state, which is not', () => {
-  const { latest, floors } = latestAt(1_000n, { floor: 'client', bounds: [200, 5_000] });
-  latest.onPeerState(stateAt(40n), [200, 5_000]);
-  latest.onPeerState(stateAt(100n), [200]);
-  assert.equal(latest.recordGiven('c', at(100n), 200), true);
-  assert.deepEqual([floors, latest.floorOf('c')], [[], 100n]);
-  assert.equal(latest.recordGiven('c', at(95n), undefined), true);
-  assert.deepEqual([floors, latest.floorOf('c')], [[95n], 100n]);
-  latest.onPeerState(stateAt(100n), [5_000]);
-  assert.deepEqual([latest.floorOf('c'), latest.clientsAhead], [undefined, 0]);
-});
-
-test('while nobody reads under the bounds of the config, heads are reported once, not once for each client', (t) => {
-  t.mock.method(performance, 'now', () => nowMs);
-  let nowMs = 1_000;
-  const { latest, served, floors } = latestAt(1_000n, { floor: 'client', bounds: [200, 5_000] });
-  const readHead = (client: string, version: bigint): void => {
-    latest.recordServed(at(version));
-    latest.recordGiven(client, at(version), undefined);
-  };
-  for (const client of ['a', 'b']) readHead(client, 900n);
-  assert.deepEqual([served, floors, latest.clientsAhead], [[900n], [], 0]);
-  latest.onPeerState(stateAt(900n), [5_000]);
-  nowMs = 26_000;
-  for (const client of ['a', 'b']) readHead(client, 910n);
-  assert.deepEqual([served, floors, latest.clientsAhead], [[900n], [910n, 910n], 2]);
-  nowMs = 26_001;
-  for (const client of ['a', 'b']) readHead(client, 920n);
-  assert.deepEqual([served, floors, latest.clientsAhead], [[900n, 920n], [910n, 910n], 0]);
-  latest.onReplicaState(ledgerInfo({ version: 930n }), [5_000]);
-  readHead('a', 940n);
-  assert.deepEqual([served, floors, latest.clientsAhead], [[900n, 920n], [910n, 910n, 940n], 1]);
-});
-
-test('beyond the bound on clients, a floor that no node here reaches costs one wait, no answer', async () => {
-  const { latest, served, unreached } = latestAt(900n, { floor: 'client' });
-  for (let client = 0; client < 100_000; client += 1) latest.onPeerFloor(`client ${client}`, at(905n));
-  latest.onPeerFloor('one more', at(905n));
-  const asked: (LedgerVersion | undefined)[] = [];
-  const answer = await latest.aboveFloor(anyClient, never, async (floor) => {
-    asked.push(floor);
-    return floor === 905n ? refuse() : Promise.resolve('answer');
-  });
-  assert.deepEqual([answer, asked, unreached, served], ['answer', [905n, undefined], [905n], []]);
-});
+for (const [head, changed, table] of tables)
+  for (const [claim, script] of scriptsIn(table)) test(claim, (t) => runScript(stepsOf(t, head, changed), script));
 
 const nothing = (): void => undefined;
 

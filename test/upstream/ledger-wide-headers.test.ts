@@ -7,6 +7,7 @@ import { LedgerWideHeaders } from '../../src/upstream/ledger-wide-headers.ts';
 import type { Upstream } from '../../src/upstream/node/upstream.ts';
 import { ledgerHeaders, ledgerInfo } from '../support/ledger-info.ts';
 import { nodeAt } from '../support/node-client.ts';
+import { runScript, scriptsIn, type Steps } from '../support/script.ts';
 
 const key = 'x-node-txn-encryption-key';
 const written = 'X-Node-Txn-Encryption-Key';
@@ -34,135 +35,67 @@ function scene(t: TestContext) {
   return { a, b, fleet, headers, look, own, looked, leftOut };
 }
 
-test('the newest look sets the value, for its epoch alone', (t) => {
-  const { a, b, headers, look } = scene(t);
-  assert.deepEqual(headers.listAt(undefined), []);
-  const head = look(a, 100n, { [key]: 'new' });
-  look(b, 90n, { [key]: 'old' });
+const sentIn = (words: readonly string[]): HeaderValues =>
+  Object.fromEntries(
+    words
+      .map((word) => word.split(':'))
+      .map(([name = '', value = '']) => [name === 'key' ? key : `x-node-${name}`, value]),
+  );
 
-  assert.deepEqual(headers.listAt(head), [written, 'new']);
-  assert.equal(headers.listAt(head), headers.listAt({ ...head, version: head.version }), 'the same list');
-  assert.deepEqual(headers.listAt({ ...head, epoch: 8n }), []);
+const infoOf = (version: number, epoch = 7) => ({
+  ...ledgerInfo({ version: BigInt(version) }),
+  epoch: BigInt(epoch),
 });
 
-test('a look without the header ends the value of its own node, not that of another', (t) => {
-  const { a, b, headers, look } = scene(t);
-  const head = look(a, 100n, { [key]: 'v' });
-  look(b, 110n);
-  assert.deepEqual(headers.listAt(head), [written, 'v']);
-  look(a, 90n);
-  assert.deepEqual(headers.listAt(head), [written, 'v'], 'an overtaken look');
-  look(a, 101n);
-  assert.deepEqual(headers.listAt(head), []);
-});
-
-test('a removed node’s value stands until the next look at another', (t) => {
-  const { a, b, headers, look } = scene(t);
-  const head = look(a, 100n, { [key]: 'v' });
-  a.isRemoved = true;
-  assert.deepEqual(headers.listAt(head), [written, 'v']);
-  look(b, 50n);
-  assert.deepEqual(headers.listAt(head), []);
-});
-
-test('a suspect, a node of another chain and an earlier generation set nothing', (t) => {
-  const { a, b, fleet, headers, look } = scene(t);
-  b.isSuspect = true;
-  const head = look(b, 500n, { [key]: 'of a suspect' });
-  assert.deepEqual(headers.listAt(head), []);
-  look(a, 100n, { [key]: 'v' });
-  a.isForeign = true;
-  assert.deepEqual(headers.listAt(head), []);
-  a.isForeign = false;
-  assert.deepEqual(headers.listAt(head), [written, 'v']);
-  a.isSuspect = true;
-  b.isSuspect = false;
-  look(b, 20n, { [key]: 'w' });
-  assert.deepEqual(headers.listAt(head), [written, 'w'], 'a suspect’s newer version counts no more');
-  fleet.generation += 1;
-  assert.deepEqual(headers.listAt(head), []);
-});
-
-test('a report of an epoch that no look at the node has shown asks for one, once a second', (t) => {
-  const { a, fleet, headers, look, looked } = scene(t);
-  const info = look(a, 100n);
-  headers.onReport(a, { ...info, epoch: 8n });
-  assert.deepEqual(looked, [], 'there is no key');
-  look(a, 101n, { [key]: 'v' });
-  headers.onReport(a, info);
-  assert.deepEqual(looked, []);
-  for (let reports = 0; reports < 3; reports += 1) headers.onReport(a, { ...info, epoch: 8n });
-  assert.deepEqual(looked, ['a']);
-  fleet.generation += 1;
-  headers.onReport(a, info);
-  assert.deepEqual(looked, ['a'], 'within the second');
-});
-
-test('an answer with a key that the look at its node had not asks for a look', (t) => {
-  const { a, headers, look, looked } = scene(t);
-  const info = look(a, 100n);
-  headers.onReport(a, info, { [key]: 'v' });
-  assert.deepEqual([looked, headers.listAt(info)], [['a'], []]);
-});
-
-test('headers that no look had are their answer\u2019s own, and ask for one look', (t) => {
-  const { a, headers, look, own, looked } = scene(t);
-  const of = { 'x-node-own': '1', 'x-node-wide': '2', [key]: 'v' };
-  look(a, 100n);
-  for (let answers = 0; answers < 3; answers += 1) assert.equal(own(a, 101n, of), 'own: 1\twide: 2');
-  assert.deepEqual(looked, ['a']);
-  const { names } = headers;
-  look(a, 101n, { 'x-node-wide': '2' });
-  assert.notEqual(headers.names, names);
-  assert.equal(own(a, 102n, of), 'own: 1');
-  look(a, 103n);
-  assert.equal(own(a, 104n, of), 'own: 1', 'for good');
-});
-
-test('a new name asks for looks until one of its node, not older than the answer, has succeeded', (t) => {
+/** The steps of a scene; headers are words such as `own:1`, and `key:v` is the key. */
+function stepsOf(t: TestContext): Steps {
   let nowMs = 5_000;
   t.mock.method(performance, 'now', () => nowMs);
-  const { a, b, look, own, looked } = scene(t);
-  own(a, 101n, { 'x-node-own': '1' });
-  look(a, 100n);
-  look(b, 200n);
-  nowMs += 1_000;
-  own(a, 102n, { 'x-node-own': '1' });
-  assert.deepEqual(looked, ['a', 'a']);
+  const { a, b, fleet, headers, look, own, looked } = scene(t);
+  let { names } = headers;
+  const nodeOf = (name: string): Upstream => (name === 'a' ? a : b);
+  const mark = (property: 'isSuspect' | 'isForeign' | 'isRemoved') => (name: string, is: boolean) => {
+    nodeOf(name)[property] = is;
+  };
+  return {
+    look: (name: string, version: number, epoch: number, ...words: readonly string[]) =>
+      look(nodeOf(name), BigInt(version), sentIn(words), BigInt(epoch)),
+    report: (name: string, version: number, epoch: number, ...words: readonly string[]) =>
+      headers.onReport(nodeOf(name), infoOf(version, epoch), sentIn(words)),
+    own: (name: string, version: number, ...words: readonly string[]) =>
+      own(nodeOf(name), BigInt(version), sentIn(words))?.replaceAll('\t', '+'),
+    list: (epoch: number) => headers.listAt(infoOf(1, epoch)).join(' ') || 'none',
+    isSameList: () => headers.listAt(infoOf(1)) === headers.listAt(infoOf(2)),
+    hasOtherNames: () => names !== (names = headers.names),
+    looked: () => looked.join('+') || 'none',
+    suspect: mark('isSuspect'),
+    foreign: mark('isForeign'),
+    removed: mark('isRemoved'),
+    down: (name: string) => {
+      for (let failures = 0; failures < 2; failures += 1) nodeOf(name).recordFailure(5, nowMs, 'time-out');
+    },
+    generation: () => (fleet.generation += 1),
+    later: () => (nowMs += 1_000),
+  };
+}
 
-  look(a, 101n);
-  nowMs += 1_000;
-  own(a, 103n, { 'x-node-own': '1' });
-  own(b, 103n, { 'x-node-own': '1' });
-  assert.deepEqual(looked, ['a', 'a']);
-});
+/** Claim and script. `look a 100 7 key:v`: node, version, epoch and headers of its ledger info; `report`: of an answer. */
+const scripts = `
+the newest look sets the value, for its epoch alone | list 7 = none, look a 100 7 key:new, look b 90 7 key:old, list 7 = ${written} new, isSameList = true, list 8 = none
+a look without the header ends the value of its own node, not that of another | look a 100 7 key:v, look b 110 7, list 7 = ${written} v, look a 90 7, list 7 = ${written} v, look a 101 7, list 7 = none
+a removed node's value stands until the next look at another | look a 100 7 key:v, removed a true, list 7 = ${written} v, look b 50 7, list 7 = none
+a suspect and a node of another chain set nothing | suspect b true, look b 500 7 key:s, list 7 = none, look a 100 7 key:v, foreign a true, list 7 = none, foreign a false, list 7 = ${written} v
+nor does a suspect's newer version count, or an earlier generation | look a 100 7 key:v, suspect a true, look b 20 7 key:w, list 7 = ${written} w, generation, list 7 = none
+a report of an epoch that no look at the node has shown asks for one, once a second | look a 100 7, report a 100 8, looked = none, look a 101 7 key:v, report a 100 7, looked = none, 3x report a 100 8, looked = a, generation, report a 100 7, looked = a
+an answer with a key that the look at its node had not asks for a look | look a 100 7, report a 100 7 key:v, looked = a, list 7 = none
+a key on answers that the ledger info lacks is looked for once an epoch | look a 100 7, report a 100 7 key:v, look a 101 7, later, report a 101 7 key:v, look a 102 7, later, report a 102 7 key:v, looked = a, look a 200 8, report a 200 8 key:v, looked = a+a
+headers that no look had are their answer's own, and ask for one look | look a 100 7, 3x own a 101 own:1 wide:2 key:v = own: 1+wide: 2, looked = a, hasOtherNames = false, look a 101 7 wide:2, hasOtherNames = true, own a 102 own:1 wide:2 key:v = own: 1
+a header that a look had is none of an answer for good | look a 100 7 wide:2, look a 103 7, own a 104 own:1 wide:2 = own: 1
+a new name asks for looks until one of its node, not older than the answer, has succeeded | own a 101 own:1, look a 100 7, look b 200 7, later, own a 102 own:1, looked = a+a, look a 101 7, later, own a 103 own:1, own b 103 own:1, looked = a+a
+a name whose node cannot be looked at is looked for at another | own a 101 own:1, down a, own b 101 own:1, look b 101 7, own b 102 own:1, looked = a+b
+`;
 
-test('a name whose node cannot be looked at is looked for at another', (t) => {
-  const { a, b, look, own, looked } = scene(t);
-  own(a, 101n, { 'x-node-own': '1' });
-  for (let failures = 0; failures < 2; failures += 1) a.recordFailure(5, performance.now(), 'time-out');
-  own(b, 101n, { 'x-node-own': '1' });
-  look(b, 101n);
-  own(b, 102n, { 'x-node-own': '1' });
-
-  assert.deepEqual(looked, ['a', 'b']);
-});
-
-test('a key on answers that the ledger info lacks is looked for once an epoch', (t) => {
-  let nowMs = 5_000;
-  t.mock.method(performance, 'now', () => nowMs);
-  const { a, headers, look, looked } = scene(t);
-  let info = look(a, 100n);
-  for (let version = 101n; version < 105n; version += 1n) {
-    headers.onReport(a, info, { [key]: 'v' });
-    info = look(a, version);
-    nowMs += 1_000;
-  }
-  assert.deepEqual(looked, ['a']);
-  info = look(a, 200n, {}, 8n);
-  headers.onReport(a, info, { [key]: 'v' });
-  assert.deepEqual(looked, ['a', 'a']);
-});
+for (const [claim, script] of scriptsIn(scripts)) test(claim, (t) => runScript(stepsOf(t), script));
 
 test('a key that cannot be a header of an answer is none', (t) => {
   const { a, headers, look, leftOut } = scene(t);

@@ -5,7 +5,6 @@ import type { Span } from '../../metrics/index.ts';
 import { type ByteBudget, OverBudgetError, TooLargeError } from '../byte-budget.ts';
 import type { Deadline } from '../deadline.ts';
 import type { FailureSign, Shedding } from '../node/circuits.ts';
-import { wasLostIdle } from '../node/live-connection.ts';
 import { faultOfError, type NodeFault } from '../node/node-fault.ts';
 import type { Upstream } from '../node/upstream.ts';
 import type { Need, ReadClass } from '../select/ranking.ts';
@@ -20,6 +19,7 @@ import {
   validateAnswer,
 } from './classify.ts';
 import { type ExchangeContext, isUnsendable, type NodeAnswer, type Progress, type StreamedAnswer } from './exchange.ts';
+import { wasLostIdle } from './fetch-whole.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
 import { onceClosed } from './node-stream.ts';
 import type { AttemptOutcome, AttemptReason } from './plan.ts';

@@ -6,9 +6,8 @@ import { performance } from 'node:perf_hooks';
 import { Allowance, type CancelSignal, setPatientTimeout } from '../../ledger/index.ts';
 import { Deadline } from '../deadline.ts';
 import type { FleetState } from '../fleet-state.ts';
-import { nodesFor } from '../fleet-view.ts';
 import type { PlaceKind } from '../node/limits.ts';
-import type { Upstream } from '../node/upstream.ts';
+import { nodesFor, type Upstream } from '../node/upstream.ts';
 import type { Choice } from '../select/pick.ts';
 import type { FirstChoices } from '../select/first-choice.ts';
 import { isSureOf, type ReadClass } from '../select/ranking.ts';
@@ -327,7 +326,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     if (outcome.kind === 'final') {
       if (history.anyPruned) metrics.prunedRepaired.inc();
       // The nodes that failed a read that this one answered are compared with it.
-      if (this.#readClass !== undefined && (history.failures.length > 0 || outliers.hasOut))
+      if (this.#readClass !== undefined && (history.failures.length > 0 || outliers.out.size > 0))
         outliers.compare(this.#request, this.#fetch, this.#readClass, upstream, history.failures);
       return outcome.answer;
     }

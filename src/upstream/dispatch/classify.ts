@@ -1,8 +1,8 @@
 /**
  * Judges nodes' answers. An invalid answer is no node's answer to the request: a broken balancer, a captive portal or a
- * broken node may answer 200, or 404 to everything. It is never passed on, and another node is asked. The class of a valid
- * one is the fleet's answer, or a fact about that node only. Status and `error_code` decide; message text does only for
- * errors that have nothing better (protocol 10).
+ * broken node may answer 200, or 404 to everything. It is never passed on, and another node is asked. A valid one is
+ * the fleet's answer, or a fact about that node only. Status and `error_code` decide; message text does only for errors
+ * that have nothing better (protocol 10).
  */
 import {
   type AnswerContent,
@@ -36,19 +36,17 @@ export type InvalidAnswerReason =
   /** A redirect, a demand for credentials, a page: a proxy before the node answered. */
   | 'no error of a node';
 
-/** An answer; without `body` and `json`, the head of a streamed one. */
-export type CheckedAnswer = Pick<AnswerHead, 'status' | 'headers' | 'info'> &
-  Partial<Pick<NodeAnswer, 'body' | 'json'>>;
+/** Without `body` and `json`: the head of a streamed answer. */
+type CheckedAnswer = Pick<AnswerHead, 'status' | 'headers' | 'info'> & Partial<Pick<NodeAnswer, 'body' | 'json'>>;
 
 /** The part of an answer by which its error is classified. */
 export type AnswerOfError = Pick<CheckedAnswer, 'status' | 'body' | 'json'>;
 
-/** The properties of a request that the validity of its answer depends on. */
-export type AskedRequest = Pick<FleetRequest, 'need' | 'promised' | 'wire' | 'isIdempotent' | 'isContent'>;
+type AskedRequest = Pick<FleetRequest, 'need' | 'promised' | 'wire' | 'isIdempotent' | 'isContent'>;
 
 /**
- * Why the answer is invalid; `undefined`: valid. `classifyAnswer` gives the meaning of a node's own errors. Every answer
- * to a request that is not idempotent is valid, because no other node may be asked.
+ * Why the answer is invalid; `undefined`: it is valid, as every answer to a request that is not idempotent, because no
+ * other node may be asked.
  */
 export function validateAnswer(
   answer: CheckedAnswer,
@@ -84,7 +82,7 @@ function hasCode(status: number, { wire, promised, need }: AskedRequest): boolea
 /** Statuses by which the ledger does not have a version, block or hash. */
 const settling = new Set([404, 410]);
 
-/** Statuses of nodes and of proxies that are never final (`classifyAnswer`). */
+/** Never final (`classifyAnswer`). */
 const ofNodeOrProxy = new Set([408, 429]);
 
 function headFault(
@@ -144,7 +142,6 @@ function isSpace(byte: number | undefined): boolean {
 
 /** The meaning of one node's answer for the call. */
 export type AnswerClass =
-  /** The fleet's answer. */
   | 'final'
   /** The node no longer holds the version: another may. */
   | 'pruned'
@@ -214,8 +211,8 @@ export function isUnknownRoute(answer: AnswerOfError): boolean {
 const sheddingCodes = new Set(['overloaded', 'rate_limited']);
 
 /**
- * Recognises shedding: HTTP 429, `overloaded` or `rate_limited` (protocol 3.5), a 5xx with ledger headers, or a 503 with
- * `Retry-After` (RFC 9110 10.2.3). `epochMs`: the wall clock, for a date in `Retry-After`.
+ * HTTP 429, `overloaded` or `rate_limited` (protocol 3.5), a 5xx with ledger headers, or a 503 with `Retry-After` (RFC
+ * 9110 10.2.3). `epochMs`: the wall clock, for a date in `Retry-After`.
  */
 export function findShedding(answer: CheckedAnswer, epochMs: number): Shedding | undefined {
   const { status, headers, info } = answer;

@@ -1,6 +1,11 @@
-/** One request to one node: the checks of its answer's head, and the answer that is read to its end. */
+/**
+ * One request to one node: the checks of its answer's head, the answer that is read to its end, and the loss of an idle
+ * connection. A node may close one just when a request leaves on it: the node has not received the request, so an
+ * idempotent one is sent once more.
+ */
+import { setImmediate } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
-import { CancelToken, type HeaderValues } from '../../ledger/index.ts';
+import { type CancelSignal, CancelToken, type HeaderValues } from '../../ledger/index.ts';
 import { TooLargeError, type Share } from '../byte-budget.ts';
 import {
   requestTo,
@@ -9,27 +14,26 @@ import {
   type AnswerHead,
   type ExchangeContext,
   type NodeAnswer,
+  type Progress,
   BadAnswerError,
   findCoding,
 } from './exchange.ts';
 import type { NodeClient, Purpose, WireRequest } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
-import { isFresh, LostConnectionError } from '../node/live-connection.ts';
 
-/** Most interim answers (1xx) of one request. */
 const mostInterim = 16;
 
 /** Settles the promise of an exchange. */
 export type Settle<A> = Pick<PromiseWithResolvers<A>, 'resolve' | 'reject'>;
 
-/** Parts of one exchange: the node, its time and memory bounds, and the set of connections. */
+/** Parts of one exchange. */
 export interface HandlerParts {
   readonly upstream: Upstream;
   readonly context: ExchangeContext;
   readonly purpose: Purpose;
 }
 
-/** Sends `request` with the handler that `create` makes. Rejects at once when the signal has aborted. */
+/** Rejects at once when the signal has aborted. */
 export function send<A>(
   client: NodeClient,
   request: WireRequest,
@@ -100,7 +104,7 @@ export abstract class AnswerHandler implements Dispatcher.DispatchHandler {
     if (status > 599) throw new BadAnswerError('status above 599');
     if (!hasCertainEnd(headers)) throw new BadAnswerError('transfer coding leaves the end of the body uncertain');
     const { upstream } = this.#parts;
-    const info = upstream.infos.find(headers, dialect);
+    const info = upstream.findInfo(headers, dialect);
     const tookMs = sinceSent(progress);
     this.onHead({ status, headers, info, upstream, coding: findCoding(headers), tookMs }, controller);
   }
@@ -129,8 +133,8 @@ function hasCertainEnd({ 'transfer-encoding': coding }: HeaderValues): boolean {
 }
 
 /**
- * Sends `request` and reads the whole answer. Rejects when the connection or the body fails, or on abort. `client`: the
- * connections, by default those of the node.
+ * Reads the whole answer. Rejects when the connection or the body fails, or on abort. `client`: by default that of the
+ * node.
  */
 export function fetchWhole(
   upstream: Upstream,
@@ -147,7 +151,6 @@ export function fetchWhole(
 const mostAtOnce = 1024 * 1024;
 const nothing = Buffer.alloc(0);
 
-/** Gathers one body into one Buffer. */
 class Collector extends AnswerHandler {
   readonly #settle: Settle<NodeAnswer>;
   readonly #share: Share;
@@ -213,4 +216,45 @@ class Collector extends AnswerHandler {
     this.#share.close();
     this.unfollow();
   }
+}
+
+/** The connection was closing while the request went out, so a read may be sent again. */
+class LostConnectionError extends Error {
+  override readonly name = 'LostConnectionError';
+  readonly code = 'ECONNRESET';
+}
+
+/** A FIN takes about as long as a request: a connection that is lost later than this was not idle. */
+const newsMs = 1_000;
+
+const lostCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
+
+/**
+ * Whether an exchange failed because its idle connection was lost, and may be sent once more; then `progress` is that
+ * of the repeat. `mayRepeat` bounds repeats: nodes that close every connection must not get every request twice.
+ */
+export async function wasLostIdle(
+  error: unknown,
+  progress: Progress,
+  signal: CancelSignal,
+  mayRepeat: () => boolean = () => true,
+): Promise<boolean> {
+  if (signal.aborted || progress.isRepeat === true || progress.isAnswered) return false;
+  if (!wasLost(error, progress) || !mayRepeat()) return false;
+  // A node that closes one idle connection often closes all: the FINs of the others are read first.
+  await setImmediate();
+  progress.sentAtMs = undefined;
+  progress.isRepeat = true;
+  return true;
+}
+
+/** Whether the request was sent so recently that a FIN may have crossed it. */
+function isFresh({ sentAtMs }: Progress): boolean {
+  return sentAtMs !== undefined && performance.now() - sentAtMs <= newsMs;
+}
+
+/** Whether the error is the loss of an idle connection; undici may lose it before it sends the request. */
+function wasLost(error: unknown, progress: Progress): boolean {
+  const mayBeNews = progress.sentAtMs === undefined || isFresh(progress);
+  return mayBeNews && error instanceof Error && lostCodes.has((error as NodeJS.ErrnoException).code ?? '');
 }

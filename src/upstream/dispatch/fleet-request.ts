@@ -6,8 +6,7 @@ import {
   type LedgerInfo,
   type LedgerVersion,
 } from '../../ledger/index.ts';
-import type { SenderMetrics } from './sender-metrics.ts';
-import type { UpstreamMetrics } from '../upstream-metrics.ts';
+import type { SenderMetrics, UpstreamMetrics } from '../upstream-metrics.ts';
 import type { Span } from '../../metrics/index.ts';
 import type { ByteBudget } from '../byte-budget.ts';
 import type { FleetState } from '../fleet-state.ts';
@@ -54,13 +53,13 @@ export interface FleetRequest {
   /** The form of a success; an answer of another form fails the attempt. Absent: any form. */
   readonly promised?: PromisedForm | undefined;
   /**
-   * Whether a success of the promised form can be the answer to this request. Default: it is no error of a node. Not
-   * called for a streamed one.
+   * Whether a success of the promised form can be the answer. Default: it is no error of a node. Not called for a
+   * streamed one.
    */
   readonly isContent?: ((content: AnswerContent, info: LedgerInfo) => boolean) | undefined;
   /** The target is the client's own text, which may name a route that no node has. */
   readonly isOfClient?: boolean;
-  /** The request asks for the health of a node, not for the ledger (protocol 9). */
+  /** See protocol 9. */
   readonly isHealthCheck?: boolean;
   /** The caller streams an answer that is too large to be read whole: no second node is asked for it. */
   readonly mayStream?: boolean;
@@ -70,7 +69,7 @@ export interface FleetRequest {
   readonly client?: string;
   /** Called with each place at a node that the request gets. */
   readonly onPlace?: (() => void) | undefined;
-  /** Bound of one attempt in ms, when shorter than usual. */
+  /** When shorter than usual. */
   readonly timeoutMs?: number;
   /** A look at the ledger info, which many requests wait for: it has connections of its own. */
   readonly isLook?: boolean;
@@ -92,15 +91,13 @@ export interface HedgeLimits {
 export interface SendLimits {
   /** Bound of one attempt, until the answer's headers (streamed) or its end (whole). */
   readonly timeoutMs: number;
-  /** Bound of all attempts together. */
   readonly deadlineMs: number;
-  /** Attempts of one request, hedges and retries included. */
+  /** Hedges and retries included. */
   readonly maxAttempts: number;
   /** Longest wait for a version above every head. */
   readonly waitForVersionMs: number;
   /** A streamed answer ends when its client reads nothing for this long. */
   readonly stallMs: number;
-  /** Absent: no hedges. */
   readonly hedge?: HedgeLimits | undefined;
 }
 
@@ -130,12 +127,12 @@ export interface SenderParts {
   readonly metrics: UpstreamMetrics & SenderMetrics;
   readonly log: UpstreamLog;
   /**
-   * Looks at the node's ledger info: the request or a proxy may be at fault for a failure, or an answer reports another
-   * chain. The returned promise settles when the look is done, and never rejects.
+   * Looks at the node's ledger info, and settles when that is done: the request or a proxy may be at fault for a
+   * failure, or an answer reports another chain. Never rejects.
    */
   readonly onDoubt: (upstream: Upstream) => unknown;
-  /** Bounds the bytes of answers that are read whole. Default: the budget of a single process. */
+  /** Of answers that are read whole. Default: the budget of a single process. */
   readonly budget?: ByteBudget;
-  /** Looks at the heads of all nodes before a choice by heads (see `Prober.compareHeads`). Default: never. */
+  /** See `Prober.compareHeads`. Default: never. */
   readonly lookAround?: () => Promise<void> | undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * An answer that goes to the client while it arrives. It holds a connection to the node until the client has read it, so
- * there are fewer places for streams than connections, and a client that reads nothing loses its answer.
+ * An answer that goes to the client while it arrives. It holds a connection to the node until the client has read it,
+ * so there are fewer places for streams than connections, and a client that reads nothing loses its answer.
  */
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
@@ -27,9 +27,9 @@ export interface StreamBounds {
 }
 
 /**
- * The kernel reads in steps of a megabyte and over, when it has sent much of its buffer to the client. So bytes that it
- * has read count as in flight at this speed, in bytes a millisecond (32 kB a second). The bound limits that time, because
- * the kernel reads as much for a client that reads nothing.
+ * The kernel reads a megabyte and over at a time, when it has sent much of its buffer to the client: so bytes that it
+ * has read count as in flight at this speed, in bytes a millisecond. The bound limits that time, because the kernel
+ * reads as much for a client that reads nothing.
  */
 const slowestSpeed = 32;
 
@@ -37,8 +37,8 @@ const slowestSpeed = 32;
 const bufferBytes = 64 * 1024;
 
 /**
- * Sends `request` and resolves with the answer's head and its stream. Rejects when the connection fails before the head,
- * or on abort, which ends the stream as well.
+ * Resolves with the answer's head and its stream. Rejects when the connection fails before the head, or on abort, which
+ * ends the stream as well.
  */
 export function fetchStream(
   upstream: Upstream,
@@ -68,7 +68,6 @@ export async function readWhole(
   return wholeAnswer(head, sent, context);
 }
 
-/** Makes a stream of one exchange. */
 class Streamer extends AnswerHandler {
   readonly #bounds: StreamBounds;
   readonly #settle: Settle<StreamedAnswer>;

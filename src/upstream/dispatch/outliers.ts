@@ -1,6 +1,6 @@
 /** Ejects nodes that do worse than the others, and returns them by trials (see `Ejection`). */
 import type { Fetch } from './attempt.ts';
-import { candidatesOf } from '../fleet-view.ts';
+
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import { fetchWhole } from './fetch-whole.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
@@ -8,22 +8,15 @@ import type { AttemptOutcome, NodeFailure, NonFinalOutcome } from './plan.ts';
 import { Allowance, LedgerVersion, withVersion } from '../../ledger/index.ts';
 import { longestPauseMs } from '../node/circuits.ts';
 import { positionOf, readClasses, type Need, type ReadClass, holdingOf } from '../select/ranking.ts';
-import type { Upstream } from '../node/upstream.ts';
+import { candidatesOf, type Upstream } from '../node/upstream.ts';
 
-/** Sends a copy of a read to `upstream` in the background; `undefined`: the end of the process cut it off. */
+/** Sends a copy of a read in the background; `undefined`: the end of the process cut it off. */
 type SendTrial = <A extends NodeAnswer | StreamedAnswer>(
   request: FleetRequest,
   fetch: Fetch<A>,
   upstream: Upstream,
   readClass: ReadClass,
 ) => Promise<AttemptOutcome<A> | undefined>;
-
-/** Requests in the background. */
-interface Background {
-  readonly send: SendTrial;
-  /** Whether a node that is not in `notOf` gives a final answer. */
-  readonly isAnsweredBy: (request: FleetRequest, notOf: readonly Upstream[]) => Promise<boolean>;
-}
 
 /** Repeats of unanswered reads a second, and at once: enough to eject a node within a second. */
 const repeatsPerSecond = 5;
@@ -34,23 +27,27 @@ const fetchRead: Fetch<NodeAnswer> = (node, { wire }, context) => fetchWhole(nod
 
 /** Compares nodes by reads that another node answered. */
 export class Outliers {
-  readonly #parts: SenderParts;
-  readonly #background: Background;
-  readonly #repeats = new Allowance(repeatsPerSecond);
   /** Nodes that may be ejected for a class; `#dueForTrial` removes those that are not. */
-  readonly #out = new Set<Upstream>();
+  readonly out = new Set<Upstream>();
+  readonly #parts: SenderParts;
+  readonly #send: SendTrial;
+  readonly #isAnsweredBy: (request: FleetRequest, notOf: readonly Upstream[]) => Promise<boolean>;
+  readonly #repeats = new Allowance(repeatsPerSecond);
 
-  constructor(parts: SenderParts, background: Background) {
+  /** `isAnsweredBy`: whether a node that is not in `notOf` gives a final answer. */
+  constructor(
+    parts: SenderParts,
+    send: SendTrial,
+    isAnsweredBy: (request: FleetRequest, notOf: readonly Upstream[]) => Promise<boolean>,
+  ) {
     this.#parts = parts;
-    this.#background = background;
+    this.#send = send;
+    this.#isAnsweredBy = isAnsweredBy;
   }
 
-  /** Whether a node may be ejected for a class. */
-  get hasOut(): boolean {
-    return this.#out.size > 0;
-  }
-
-  /** Compares the nodes that failed a read with `answering`, and sends a copy to an ejected one when its trial is due. */
+  /**
+   * Compares the nodes that failed a read with `answering`, and sends a copy to an ejected one when its trial is due.
+   */
   compare<A extends NodeAnswer | StreamedAnswer>(
     request: FleetRequest,
     fetch: Fetch<A>,
@@ -59,16 +56,16 @@ export class Outliers {
     failures: readonly NodeFailure[],
   ): void {
     if (failures.length > 0) this.#blame(readClass, failures);
-    if (!this.hasOut) return;
+    if (this.out.size === 0) return;
     const upstream = this.#dueForTrial(readClass, request.need);
     if (upstream === undefined || upstream === answering) return;
     void this.#try(request, fetch, upstream, readClass);
   }
 
   /**
-   * Repeats a read that no node answered, in the background and at the newest version of the other nodes: a node that is
-   * far ahead of them, and fails reads, could be compared with none of them otherwise. It is a client's read, and no probe
-   * of a resource that all ledgers have: a node that fails views alone answers that (test/journeys/faults/failing-leader).
+   * Repeats a read that no node answered at the newest version of the other nodes: a node that is far ahead of them,
+   * and fails reads, could be compared with none of them otherwise. It is a client's read, and no probe: a node that
+   * fails views alone answers that (test/journeys/faults/failing-leader).
    */
   repeat(request: FleetRequest, readClass: ReadClass, [failure]: readonly NodeFailure[]): void {
     if (failure === undefined) return;
@@ -90,7 +87,7 @@ export class Outliers {
       if (pauseMs === undefined || reason === undefined) continue;
       const { metrics, log } = this.#parts;
       ejection.symptom = symptom;
-      this.#out.add(upstream);
+      this.out.add(upstream);
       metrics.ejected(upstream.name, readClass, reason);
       const fields = { upstream: upstream.name, readClass, reason, symptom, pauseMs };
       log.record('ejected', fields, 'upstream is passed over: others answer reads that it does not');
@@ -98,11 +95,10 @@ export class Outliers {
   }
 
   async #compareBy(request: FleetRequest, readClass: ReadClass, upstream: Upstream): Promise<void> {
-    const { send, isAnsweredBy } = this.#background;
     const sentAtMs = performance.now();
-    const outcome = await send(request, fetchRead, upstream, readClass);
+    const outcome = await this.#send(request, fetchRead, upstream, readClass);
     const { sign, symptom } = (outcome === undefined ? undefined : unanswered(outcome)) ?? {};
-    if (sign === undefined || !(await isAnsweredBy(request, [upstream]))) return;
+    if (sign === undefined || !(await this.#isAnsweredBy(request, [upstream]))) return;
     const ejection = upstream.ejections[readClass];
     if (ejection.isOut) return;
     this.#blame(readClass, [{ upstream, sign, symptom, sentAtMs }]);
@@ -128,7 +124,7 @@ export class Outliers {
     upstream: Upstream,
     readClass: ReadClass,
   ): Promise<boolean> {
-    const outcome = await this.#background.send(request, fetch, upstream, readClass);
+    const outcome = await this.#send(request, fetch, upstream, readClass);
     if (outcome === undefined) return false;
     this.#endTrial(readClass, upstream, unanswered(outcome));
     return true;
@@ -143,9 +139,9 @@ export class Outliers {
       if (!upstream.mayBeAskedMore(nowMs)) continue;
       if (upstream.ejections[readClass].beginTrial(nowMs, this.#parts.limits.timeoutMs)) return upstream;
     }
-    for (const upstream of this.#out) {
+    for (const upstream of this.out) {
       const isOut = readClasses.some((each) => upstream.ejections[each].isOut);
-      if (upstream.isRemoved || !isOut) this.#out.delete(upstream);
+      if (upstream.isRemoved || !isOut) this.out.delete(upstream);
     }
     return undefined;
   }

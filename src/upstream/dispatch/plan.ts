@@ -1,12 +1,11 @@
 /**
- * The plan of a call: the attempts so far, the next step after them, and the answer when no node has more to add. The
- * plan sends no request and changes nothing: `FleetCall` carries it out.
+ * The plan of a call: the attempts so far, the next step after them, and the answer when no node has more to add. It
+ * sends no request: `FleetCall` carries it out.
  */
 import { type CancelSignal, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
 import type { FleetState } from '../fleet-state.ts';
-import { candidatesOf } from '../fleet-view.ts';
 import type { FailureSign } from '../node/circuits.ts';
-import type { Upstream } from '../node/upstream.ts';
+import { candidatesOf, type Upstream } from '../node/upstream.ts';
 import { type Choice, deepest, deepestUnasked, pick } from '../select/pick.ts';
 import {
   type Candidate,
@@ -40,7 +39,7 @@ export interface NonFinalOutcome {
   readonly symptom?: string | undefined;
   /** The node shed the request: it refused it as one too many, without work on it. */
   readonly isShed?: boolean;
-  /** The node knows no such route (`isUnknownRoute`). */
+  /** See `isUnknownRoute`. */
   readonly isUnrouted?: boolean;
   /** The answer is larger than any that is read whole. */
   readonly isTooLarge?: boolean;
@@ -55,7 +54,7 @@ export interface NodeFailure {
   readonly sentAtMs: number;
 }
 
-/** Most further attempts at one address after one of several nodes behind it had pruned the data. */
+/** Further attempts at one address after one of several nodes behind it had pruned the data. */
 const mostElsewhere = 16;
 
 /** The attempts of one call so far. */
@@ -65,7 +64,6 @@ export class CallHistory {
   /** Nodes that were asked, and may be once more. */
   #repeatable: readonly Upstream[] = [];
   attempts = 0;
-  /** The node of the last attempt, which may be in flight. */
   lastTried: Upstream | undefined;
   /** Nodes that had not reached the version, with the heads that they reported then. */
   readonly behind = new Map<Upstream, bigint>();
@@ -75,19 +73,17 @@ export class CallHistory {
   waitUntilMs: number | undefined;
   /** The next attempt repeats a node, or follows a wait: it is allowed even after the last one. */
   isRepeating = false;
-  /** The call has repeated a node at once after a failure; it does so once. */
+  /** It does so once. */
   hasRepeated = false;
   /** Nodes that answered that they do not hold the version, block or transaction. */
   readonly prunedAt = new Set<Upstream>();
   anyPruned = false;
   /** Answers of one of several nodes behind an address that it has pruned the data. */
   #sharedMisses = 0;
-  /** Number of answers that the node knows no such route. */
   unrouted = 0;
   last: NonFinalOutcome | undefined;
   lastAsked: Upstream | undefined;
   readonly failures: NodeFailure[] = [];
-  /** The best answer so far; none was final. */
   bestAnswer: { readonly kind: NonFinalOutcome['kind']; readonly answer: NodeAnswer } | undefined;
   /** The gateway chose the version, and no other node had reached it: the gateway chooses another. */
   isLost = false;
@@ -119,8 +115,8 @@ export class CallHistory {
   }
 
   /**
-   * Records the end of a wait for `version`. The nodes that were asked too early may be asked again; after a wait in vain
-   * the node with the highest head, which may have moved since its last report.
+   * Records the end of a wait. The nodes that were asked too early may be asked again; after a wait in vain the node
+   * with the highest head, which may have moved since its last report.
    */
   endWait(version: bigint, isReached: boolean, nodes: readonly Candidate<Upstream>[]): void {
     const early = [...this.asked].filter((upstream) => this.hasArrived(upstream, version));
@@ -137,7 +133,6 @@ export class CallHistory {
     return head >= version && head > (this.behind.get(upstream) ?? -1n) && !this.failed.has(upstream);
   }
 
-  /** Records the end of an attempt. `sentAtMs`: in ms of `performance.now()`. */
   record(outcome: NonFinalOutcome, upstream: Upstream, sentAtMs: number): void {
     const { kind, answer, sign, symptom } = outcome;
     this.last = outcome;
@@ -199,7 +194,6 @@ export interface CallState {
   readonly isIdempotent: boolean;
   readonly history: CallHistory;
   readonly nodes: () => readonly Candidate<Upstream>[];
-  /** End of the call, in ms of `performance.now()`. */
   readonly deadlineAtMs: number;
   readonly signal: CancelSignal;
 }
@@ -363,7 +357,6 @@ export function chooseFinalAnswer(call: CallState): NodeAnswer {
   throw new GatewayError('unavailable', explain(call), { headers, reason, ...attempted });
 }
 
-/** The attempts so far; nothing before the first. */
 function callOf({ history: { attempts, lastTried } }: CallState): {
   readonly call?: NonNullable<GatewayError['call']>;
 } {
@@ -376,7 +369,6 @@ function areOthersBehind({ fleet: { head }, nodes, history: { failed } }: CallSt
   return nodes().some(({ upstream }) => upstream.isTrusted && upstream.head < version && !failed.has(upstream));
 }
 
-/** The nodes that hold the version by their reports, and gave no answer. */
 function failedHolders({ history: { tried } }: CallState, version: bigint): readonly Upstream[] {
   return tried.filter(({ head }) => head >= version);
 }
@@ -401,7 +393,9 @@ function isReached({ fleet: { head }, need }: CallState): boolean {
   return need.kind === 'block' ? need.height <= head.blockHeight : (positionOf(need) ?? head.version) <= head.version;
 }
 
-/** Whether a node without an answer may hold the data that the others have pruned: then a client must not get their 410. */
+/**
+ * Whether a node without an answer may hold the data that the others have pruned: a client must not get their 410 then.
+ */
 function mayStillBeHeld({ fleet, need, nodes: nodesNow, history: { prunedAt, anyPruned } }: CallState): boolean {
   if (prunedAt.size === 0 && !anyPruned) return false;
   // A drained node holds its data, though it is not asked.

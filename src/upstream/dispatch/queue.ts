@@ -30,7 +30,7 @@ export class Permit {
     if (kind !== 'look') upstream.inFlight += 1;
   }
 
-  /** Frees the place, because the node has answered. May be called more than once. */
+  /** The node has answered. May be called more than once. */
   answered(): void {
     if (this.#isTrial) this.upstream.deferral.endTrial();
     this.#isTrial = false;
@@ -49,13 +49,13 @@ export class Permit {
     return true;
   }
 
-  /** Frees all resources, because no byte of the request was sent. */
+  /** No byte of the request was sent. */
   cancel(): void {
     if (this.#isOpen) this.upstream.allowance.deposit(1);
     this.close();
   }
 
-  /** Frees all resources at the end of the attempt and of its answer's body. May be called more than once. */
+  /** The attempt and its answer's body have ended. May be called more than once. */
   close(): void {
     this.answered();
     if (!this.#isOpen) return;
@@ -67,10 +67,7 @@ export class Permit {
   }
 }
 
-/**
- * Why a request got no permit. `full`: too many requests wait. `late`: no place became free in time. `withheld`: no node
- * may be asked now (`Upstream.mayBeAsked`).
- */
+/** Why a request got no permit: too many wait, no place became free in time, or no node may be asked now. */
 export type QueueRefusal = 'full' | 'late' | 'withheld';
 
 /** The wait of one request for a place. */
@@ -91,7 +88,6 @@ interface PlaceRequest extends Pick<PlaceWait, 'client' | 'kind'> {
 const usualWaitMs = 500;
 /** Longest wait: after it a retry of the client is better. */
 const longestWaitMs = 2_000;
-/** Throughput is measured over this span. */
 const spanMs = 1_000;
 
 /** Grants the places of all nodes. */
@@ -104,10 +100,7 @@ export class PlaceQueue {
   #waiting = 0;
   readonly #freed = new Spans(spanMs);
 
-  /**
-   * `onWaited`: called with each wait, in seconds, with or without a place at its end. `fewest`: requests that may always
-   * wait; `most`: that may wait at most.
-   */
+  /** `onWaited`: called with each wait, in seconds. `fewest`: requests that may always wait. */
   constructor(onWaited: (seconds: number) => void, fewest = 64, most = 1_000) {
     this.#onWaited = onWaited;
     this.#fewest = fewest;
@@ -124,12 +117,12 @@ export class PlaceQueue {
     return Math.min(this.#most, Math.max(this.#fewest, Math.floor(perMs * usualWaitMs)));
   }
 
-  /** A permit at `upstream` whether or not a place is free, as for the few requests in the background. */
+  /** Whether or not a place is free, as for the few requests in the background. */
   take(upstream: Upstream, kind: PlaceKind): Permit {
     return new Permit(this, upstream, kind);
   }
 
-  /** Waits for a permit at one of the nodes that are as good as the chosen one; resolves with the reason without one. */
+  /** Waits for a permit at one of the nodes that are as good as the chosen one. */
   async acquire(choice: Choice<Upstream>, wait: PlaceWait): Promise<Permit | QueueRefusal> {
     const startedMs = performance.now();
     if (wait.signal.aborted) return 'late';
@@ -149,7 +142,6 @@ export class PlaceQueue {
     this.#freed.at(nowMs).add();
   }
 
-  /** Returns whether a waiting request got a place. */
   #giveTo(upstream: Upstream): boolean {
     const nowMs = performance.now();
     for (const [client, waiters] of this.#clients) {

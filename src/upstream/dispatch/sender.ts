@@ -2,11 +2,10 @@
 import { Allowance, type CancelSignal } from '../../ledger/index.ts';
 import { createAnswerBudget } from '../byte-budget.ts';
 import { Deadline } from '../deadline.ts';
-import { nodesFor } from '../fleet-view.ts';
 import type { Purpose } from '../node/node-client.ts';
-import type { Upstream } from '../node/upstream.ts';
+import { nodesFor, type Upstream } from '../node/upstream.ts';
 import { FirstChoices } from '../select/first-choice.ts';
-import { pick, noAnswers } from '../select/pick.ts';
+import { noAnswers, pick } from '../select/pick.ts';
 import { isSureOf, type Need, positionOf, type ReadClass } from '../select/ranking.ts';
 import { Attempt, type Fetch } from './attempt.ts';
 import { type DispatchContext, FleetCall, Hedging } from './call.ts';
@@ -47,13 +46,14 @@ export class Sender {
       queue: new PlaceQueue((seconds) => metrics.waited(seconds)),
       hedging: new Hedging(limits.hedge, fleet),
       firstChoices: new FirstChoices(fleet),
-      outliers: new Outliers(parts, {
-        send: async (request, fetch, upstream, readClass) => {
+      outliers: new Outliers(
+        parts,
+        async (request, fetch, upstream, readClass) => {
           const outcome = await this.#inBackground(request, fetch, upstream, signal, readClass);
           return signal.aborted ? undefined : outcome;
         },
-        isAnsweredBy: async (request, notOf) => typeof (await this.another(request, notOf, signal)) === 'object',
-      }),
+        async (request, notOf) => typeof (await this.another(request, notOf, signal)) === 'object',
+      ),
     };
   }
 

@@ -1,19 +1,12 @@
 /**
- * The circuits of a node: other nodes are asked first, or alone, while one is open. All times in ms of one clock.
- *
- * `Ejection`: it serves a class of reads worse than the others. A failure alone proves nothing: clients can choose
- * requests that take any node too long, or make any node fail. It counts when another node answered the very same read.
- * So a 404 or 410, an error of every node and a read that no node completes never count, and when all nodes fail alike
- * none is ejected. After a pause it gets a copy of a read that another node has answered, so that no client waits for the
- * trial.
- *
- * `Deferral`: it limits or sheds requests. A 429 concerns all requests of this gateway, since nodes and their balancers
- * count by address. A client can cause one only by traffic that makes the node refuse every client; so the node is
- * deferred at once, without a comparison with other nodes. The harm is bounded: pauses are short, and a deferred node is
- * asked when no better one is left. A node that names a wait (`Retry-After`) is held until its end. When no other node
- * can answer, single trials reach it, so a wait that is longer than the node needs is no outage.
- *
- * `Silence`: it answers nothing, whatever it is asked. It has no pauses and no trials: looks go on, and any answer ends it.
+ * The circuits of a node: other nodes are asked first, or alone, while one is open. All times in ms of one clock. A
+ * failure alone proves nothing: clients can choose requests that take any node too long, or make any node fail. It
+ * counts towards an `Ejection` when another node answered the very same read. So an error of every node never counts,
+ * and when all nodes fail alike none is ejected. After a pause the node gets a copy of a read that another one has
+ * answered: no client waits for the trial. A 429 concerns all requests of this gateway, since nodes and their balancers
+ * count by address, and a client can cause one only by traffic that makes the node refuse every client. So it opens a
+ * `Deferral` at once. The harm is bounded: pauses are short, and a deferred node is asked when no better one is left.
+ * One that names a wait (`Retry-After`) is held until its end; when no other node can answer, single trials reach it.
  */
 import { Circuit, Spans } from '../../ledger/index.ts';
 
@@ -44,10 +37,9 @@ const errorShare = 0.1;
 const timesOthers = 2;
 /** An answer counts until the end of the span after its own. */
 const spanMs = 5_000;
-/** The counters of recent reads. */
 const [answers, errors] = [0, 1];
 
-/** The ejection of one node for one class. */
+/** The ejection of one node for one class of reads. */
 export class Ejection {
   readonly #circuit = new Circuit<EjectionReason>(ejected);
   readonly #recent = new Spans(spanMs, 2);
@@ -64,7 +56,7 @@ export class Ejection {
     return this.#circuit.cause;
   }
 
-  /** Whether the node is ejected for errors or refusals in a row: it answers no read of the class. */
+  /** It is ejected for errors or refusals in a row: it answers no read of the class. */
   get isTotal(): boolean {
     return this.reason === 'error' || this.reason === 'refused';
   }
@@ -81,7 +73,6 @@ export class Ejection {
     return nowMs - this.#answeredAtMs <= ms && this.#answeredAtMs >= this.#unansweredAtMs;
   }
 
-  /** Records a read without a usable answer, whether or not another node answers it. */
   unanswered(nowMs: number): void {
     this.#unansweredAtMs = nowMs;
   }
@@ -96,8 +87,8 @@ export class Ejection {
   }
 
   /**
-   * Records a read, sent to this node at `sentAtMs`, that another node answered. `othersShare`: the largest `errorShare`
-   * of the other nodes. Returns the pause that begins, in ms; `undefined`: none does.
+   * Records a read that another node answered. `othersShare`: the largest `errorShare` of the other nodes. Returns the
+   * pause that begins, in ms.
    */
   failed(sign: FailureSign, sentAtMs: number, nowMs: number, othersShare = 0): number | undefined {
     const recent = this.#recent.at(nowMs);
@@ -117,7 +108,7 @@ export class Ejection {
     return this.#circuit.beginTrial(nowMs, boundMs);
   }
 
-  /** Records a trial. Returns the ms until the next one; `undefined`: the ejection is over. */
+  /** Returns the ms until the next trial; `undefined`: the ejection is over. */
   endTrial(isAnswered: boolean, nowMs: number): number | undefined {
     if (!this.isOut) return undefined;
     const pauseMs = this.#circuit.endTrial(isAnswered, nowMs);
@@ -135,7 +126,6 @@ const longestTrialMs = 1_000;
 
 /** A refusal of one request too many, without work on it: it defers the node. */
 export interface Shedding {
-  /** The wait that the answer names, in ms; `undefined`: it has no readable one. */
   readonly retryAfterMs: number | undefined;
   /** The node itself answered; a proxy in front of it may have given the other answers. */
   readonly isOfNode: boolean;
@@ -144,7 +134,6 @@ export interface Shedding {
 /** The deferral of one node. The first request after a pause is its trial. */
 export class Deferral {
   readonly #circuit = new Circuit(deferred);
-  /** When the node last named a wait. */
   #namedAtMs = -Infinity;
   #isTrialInFlight = false;
 
@@ -162,7 +151,7 @@ export class Deferral {
     return this.heldForMs(nowMs) === 0 || (!this.#isTrialInFlight && this.#circuit.state(nowMs) === 'half open');
   }
 
-  /** Records that a request is about to go to the node. Returns whether `endTrial` must follow. */
+  /** A request is about to go to the node. Returns whether `endTrial` must follow. */
   beginTrial(nowMs: number): boolean {
     const isHeld = this.heldForMs(nowMs) > 0;
     this.#circuit.beginTrial(nowMs, isHeld ? 0 : longestTrialMs);
@@ -183,10 +172,7 @@ export class Deferral {
     this.#circuit.succeed(sentAtMs, nowMs);
   }
 
-  /**
-   * Records the refusal of a request that was sent at `sentAtMs`. Returns the pause that begins, in ms; `undefined`
-   * during a pause.
-   */
+  /** Returns the pause that begins, in ms; `undefined` during a pause. */
   refused(sentAtMs: number, { retryAfterMs, isOfNode }: Shedding, nowMs: number): number | undefined {
     const wasHeld = sentAtMs < this.#circuit.heldUntilMs;
     const pauseMs = this.#circuit.fail('refused', sentAtMs, nowMs);
@@ -212,11 +198,10 @@ export const silentMs = 500;
 /** Checks of the prober at which a node is silent, one after the other, after which it is down. */
 const silentChecksUntilDown = 3;
 
-/** The silence of one node. */
+/** It answers nothing, whatever it is asked: looks go on, without pauses, and any answer ends it. */
 export class Silence {
   /** When the first look was sent since the node's last answer; `Infinity`: none was. */
   #lookedAtMs = Infinity;
-  /** When the first request of a client was sent since its last answer; as above. */
   #askedAtMs = Infinity;
   #checks = 0;
 
@@ -235,22 +220,20 @@ export class Silence {
     return nowMs - this.#askedAtMs;
   }
 
-  /** Records that a request of a client is sent to it. */
   asked(nowMs: number): void {
     if (this.#askedAtMs === Infinity) this.#askedAtMs = nowMs;
   }
 
-  /** Records that a look is sent to it. */
   looked(nowMs: number): void {
     if (this.#lookedAtMs === Infinity) this.#lookedAtMs = nowMs;
   }
 
-  /** Records a check that finds it silent, with a look in flight. */
+  /** A check finds it silent, with a look in flight. */
   found(): void {
     this.#checks += 1;
   }
 
-  /** Records that it has answered, be it by an error. */
+  /** It has answered, be it by an error. */
   end(): void {
     this.#askedAtMs = Infinity;
     this.#lookedAtMs = Infinity;

@@ -1,7 +1,6 @@
 /** Why a node cannot be used (`NodeFault`): a closed set of words without addresses, for logs, metrics and clients. */
 import { Dialect, type HeaderValues } from '../../ledger/index.ts';
 
-/** One step towards a remedy for each reason. */
 const remedies = {
   'connection refused': 'does the node listen on this port?',
   'connection cut': 'is the node, or a proxy before it, starting?',

@@ -3,10 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ByteBudget } from '../byte-budget.ts';
 import { noteHealth } from '../dispatch/attempt.ts';
 import type { NodeAnswer, Progress } from '../dispatch/exchange.ts';
-import { fetchWhole } from '../dispatch/fetch-whole.ts';
+import { fetchWhole, wasLostIdle } from '../dispatch/fetch-whole.ts';
 import type { FleetState } from '../fleet-state.ts';
 import { faultOfError, faultOfLook, type NodeFault, NodeFaultError } from './node-fault.ts';
-import { overLiveClient, wasLostIdle } from './live-connection.ts';
 import type { NodeClient, Purpose } from './node-client.ts';
 import { findShedding } from '../dispatch/classify.ts';
 import { type LedgerInfo, settlesWithin } from '../../ledger/index.ts';
@@ -16,14 +15,13 @@ import { sharedAddressMessage } from './shared-address.ts';
 import { silentMs } from './circuits.ts';
 import type { Upstream } from './upstream.ts';
 
-/** Options of a `Prober`, read at each use, so they may change; after a change of the interval see `reschedule`. */
+/** Read at each use; after a change of the interval see `reschedule`. */
 export interface ProberOptions {
   /** A node without a report for this long is probed. */
   readonly intervalMs: number;
   readonly timeoutMs: number;
 }
 
-/** The answer of a node that may join the fleet. */
 export interface ProbeResult {
   readonly info: LedgerInfo;
   readonly elapsedMs: number;
@@ -74,7 +72,6 @@ export class Prober {
     await Promise.all(this.#fleet.upstreams.map((upstream) => this.add(upstream)));
   }
 
-  /** Probes a node that was added to the fleet, once and then at intervals. */
   async add(upstream: Upstream): Promise<void> {
     upstream.address.attach({
       ask: (withinMs) => this.#findInfo(upstream, withinMs, 'submission'),
@@ -92,7 +89,7 @@ export class Prober {
     return info && { info, elapsedMs: performance.now() - startedMs };
   }
 
-  /** Looks at a node outside of the fleet; resolves to the fault by which it could not be asked. Never rejects. */
+  /** Looks at a node outside of the fleet; resolves to the fault by which it could not be used. Never rejects. */
   async tryOut(upstream: Upstream, withinMs: number): Promise<NodeFault | undefined> {
     try {
       const { status, headers, info } = await this.ask(upstream, '', withinMs);
@@ -111,7 +108,7 @@ export class Prober {
     return answer?.status === 200 ? answer.info : undefined;
   }
 
-  /** Confirms what an answer shows that a look has to decide: another chain, or a ledger that went back. */
+  /** Looks at what an answer shows that a look has to decide: another chain, or a ledger that went back. */
   confirm(upstream: Upstream): Promise<void> {
     const { address, chain, window } = upstream;
     const isAllBack = (): boolean => window.maySeemRestored(performance.now());
@@ -121,13 +118,11 @@ export class Prober {
     });
   }
 
-  /** Ends the probes of a node that was removed from the fleet. */
   remove(upstream: Upstream): void {
     clearTimeout(this.#timers.get(upstream));
     this.#timers.delete(upstream);
   }
 
-  /** Applies a changed interval to the probes that are scheduled. */
   reschedule(): void {
     for (const [upstream, timer] of this.#timers) {
       clearTimeout(timer);
@@ -153,7 +148,7 @@ export class Prober {
     }, awaitedMs).unref();
   }
 
-  /** Looks at the node with the second newest head, if it is quiet: other processes wait until it has come farther. */
+  /** Other processes wait until the node with the second newest head has come farther. */
   lookAtSecond(): void {
     const { second } = this.#fleet.ledger;
     if (second !== undefined) this.#lookIfQuiet(second);
@@ -165,7 +160,7 @@ export class Prober {
     if (isQuiet && upstream.health === 'usable') void this.look(upstream);
   }
 
-  /** Looks at the node's ledger info now; concurrent callers share one look. Never rejects. */
+  /** Concurrent callers share one look. Never rejects. */
   look(upstream: Upstream): Promise<void> {
     const running = this.#looks.get(upstream);
     if (running !== undefined || upstream.isRemoved || this.#stop.signal.aborted) return running ?? Promise.resolve();
@@ -175,8 +170,9 @@ export class Prober {
   }
 
   /**
-   * Looks at all heads at one moment: among heads of different moments, that of a node that is behind and was asked later
-   * seems ahead. Resolves after 100 ms at most. `undefined`: the last comparison still holds, or there is one node only.
+   * Looks at all heads at one moment: among heads of different moments, that of a node that is behind and was asked
+   * later seems ahead. Resolves after 100 ms at most. `undefined`: the last comparison still holds, or there is one
+   * node only.
    */
   compareHeads(): Promise<void> | undefined {
     if (this.#isDue) return undefined;
@@ -185,8 +181,8 @@ export class Prober {
   }
 
   /**
-   * Looks at all heads, by looks that begin after the call: a node has failed, and others may have reached its version since
-   * the last comparison. Resolves after 250 ms at most. Callers share looks, so that nodes get at most 20 a second.
+   * Looks at all heads, by looks that begin after the call: a node has failed, and others may have reached its version.
+   * Resolves after 250 ms at most. Callers share looks, so that nodes get at most 20 a second.
    */
   async compareAnew(): Promise<void> {
     if (!this.#isDue) await this.#comparison;
@@ -239,7 +235,6 @@ export class Prober {
     }
   }
 
-  /** Records the answer to `peek` of a node that joins the fleet. */
   admit(upstream: Upstream, { info, elapsedMs }: ProbeResult): void {
     const nowMs = performance.now();
     upstream.recordAnswer(elapsedMs, nowMs);
@@ -292,8 +287,8 @@ export class Prober {
   }
 
   /**
-   * The node's ledger info; `undefined`: the node limits or sheds requests, so it is alive, and stays down if it was.
-   * Throws for any other answer.
+   * `undefined`: the node limits or sheds requests, so it is alive, and stays down if it was. Throws for any other
+   * answer without a ledger.
    */
   async #askInfo(upstream: Upstream, startedMs: number): Promise<LedgerAnswer | undefined> {
     const { timeoutMs } = this.#options;
@@ -317,8 +312,8 @@ export class Prober {
   }
 
   /**
-   * Reads `path` of one node, over a connection for probes. Rejects when no answer comes within `withinMs`, by default the
-   * time-out of a probe. `client`: connections other than the node's own. `purpose`: 'submission' opens a new connection.
+   * Reads `path` of one node, over a connection for probes. Rejects when no answer comes within `withinMs`. `client`:
+   * connections other than the node's own. `purpose`: 'submission' opens a new connection.
    */
   async ask(
     upstream: Upstream,
@@ -349,4 +344,40 @@ export class Prober {
 /** Whether its last report is older than a node takes to answer. */
 function isStale({ window }: Upstream, nowMs: number): boolean {
   return nowMs - window.observedAtMs >= silentMs;
+}
+
+/** After this time, or a quarter of its time-out, a probe without an answer goes out over a new connection as well. */
+const freshClientMs = 250;
+
+/**
+ * Runs `ask` over the node's open connections and, without an answer, over new ones beside them, which alone look its name
+ * up again: it may have moved to another address, or a middlebox may have dropped connections silently. Resolves with the
+ * first answer. New connections that report a ledger first replace the open ones. Rejects as the first `ask` does.
+ */
+async function overLiveClient(
+  upstream: Upstream,
+  timeoutMs: number,
+  ask: (client: NodeClient) => Promise<NodeAnswer>,
+): Promise<NodeAnswer> {
+  const { client } = upstream;
+  const first = ask(client);
+  if (await settlesWithin(first, Math.min(freshClientMs, timeoutMs / 4))) return first;
+  const fresh = upstream.openClient();
+  let isPending = true;
+  let isInUse = false;
+  const second = ask(fresh).then((answer) => {
+    if (answer.status !== 200 || answer.info === undefined) throw new Error('no ledger info over a new connection');
+    // Another probe, or another process, may have replaced the open connections meanwhile.
+    isInUse = isPending && upstream.client === client && !upstream.isRemoved;
+    if (isInUse) upstream.replaceClient(fresh);
+    return answer;
+  });
+  try {
+    return await Promise.any([first, second]);
+  } catch {
+    return await first;
+  } finally {
+    isPending = false;
+    if (!isInUse) void fresh.destroy();
+  }
 }

@@ -84,17 +84,15 @@ export class RetentionWindow {
     this.#address = address;
   }
 
-  /** The newest snapshot of the node's ledger. */
   get info(): LedgerInfo | undefined {
     return this.#info;
   }
 
   /** The newest snapshot, as far as every node at the address holds it (see `SharedAddress.believed`). */
   get believed(): LedgerInfo | undefined {
-    return this.#info && this.#address.believed(this.#info);
+    return this.#info !== undefined && this.#address.isShared ? this.#address.believed(this.#info) : this.#info;
   }
 
-  /** Time of `info`, in the caller's clock. */
   get observedAtMs(): number {
     return this.#infoAtMs;
   }
@@ -174,7 +172,7 @@ export class RetentionWindow {
   at(arrivalMs: number, unit: Unit = 'versions'): WindowView | undefined {
     const info = this.#info;
     if (info === undefined) return undefined;
-    const spread = this.#address.spreadOf(info);
+    const spread = this.#address.isShared ? this.#address.spreadOf(info) : undefined;
     const { deepest, shallowest } = spread ?? { deepest: info, shallowest: info };
     const movedBy = this.#movedBy(arrivalMs);
     if (unit === 'blocks') {
@@ -211,7 +209,6 @@ export class RetentionWindow {
     return edgeSpeed * (Math.max(0, arrivalMs - this.#infoAtMs) + jitterMs) + edgeStep;
   }
 
-  /** The speeds of late. */
   get pace(): Pace {
     return this.#pace;
   }

@@ -1,13 +1,13 @@
 /**
  * Detects several nodes behind one address, such as a balancer's. Head and oldest version of one node only move up, so
- * an answer to a request that was sent after another answer had arrived reports no lower ones. A lower one is a step back:
- * the ledger of a node that was restored, or of another node. A second step back soon after is of another node, unless it
- * is the return from another chain: one node may have answered for another for a moment. Looks over new connections find
- * several nodes without traffic, because each may be answered by another one.
+ * an answer to a request that was sent after another answer had arrived reports no lower ones. A lower one is a step
+ * back: of a node that was restored, or of another node. A second step back soon after is of another node, unless it is
+ * the return from another chain. Looks over new connections find several nodes without traffic, because each may be
+ * answered by another one.
  */
 import type { LedgerInfo } from '../../ledger/index.ts';
 
-/** The ledgers with the lowest and the highest oldest version that answers of one address reported lately. */
+/** The ledgers with the lowest and the highest oldest version that one address reported lately. */
 interface Spread {
   readonly deepest: LedgerInfo;
   readonly shallowest: LedgerInfo;
@@ -17,13 +17,11 @@ interface Spread {
 export const sharedAddressMessage =
   'several nodes answer at one address, with different ledgers: list each node, or set discover: dns';
 
-/** The looks at one address. */
 interface AddressLooks {
-  /** Reads the ledger info over a new connection; `undefined`: no answer, or none of a ledger. Never rejects. */
+  /** Over a new connection. Never rejects. */
   readonly ask: (withinMs: number) => Promise<LedgerInfo | undefined>;
   /** Whether looks beside those of the fleet may be sent now. */
   readonly mayAsk: () => boolean;
-  /** Several nodes were found to answer. */
   readonly onShared: () => void;
 }
 
@@ -49,6 +47,8 @@ const recentMs = 60_000;
 
 /** The order of the answers of one address. */
 export class SharedAddress {
+  /** Several nodes answer at it. */
+  isShared = false;
   #looks: AddressLooks | undefined;
   #isComparing = false;
   #check: { readonly atMs: number; readonly done: Promise<void> } | undefined;
@@ -59,23 +59,18 @@ export class SharedAddress {
   #backAtMs = -Infinity;
   /** The chain that the last step back led away from. */
   #leftChain: number | undefined;
-  #isShared = false;
   #spread: Spread | undefined;
   #earlier: Spread | undefined;
   #spreadSinceMs = -Infinity;
 
-  get isShared(): boolean {
-    return this.#isShared;
-  }
-
   /** The spread on the chain of `info` while several nodes answer; `undefined` for one node. */
   spreadOf({ chainId }: LedgerInfo): Spread | undefined {
-    if (!this.#isShared || this.#spread?.deepest.chainId !== chainId) return undefined;
+    if (!this.isShared || this.#spread?.deepest.chainId !== chainId) return undefined;
     if (this.#earlier === undefined) return this.#spread;
     return widen(widen(this.#spread, this.#earlier.deepest), this.#earlier.shallowest);
   }
 
-  /** The ledger that all nodes at the address hold, up to the newest snapshot of them: the highest edge is believed. */
+  /** The ledger that all nodes at the address hold: the highest edge is believed. */
   believed(info: LedgerInfo): LedgerInfo {
     const spread = this.spreadOf(info);
     if (spread === undefined) return info;
@@ -84,16 +79,16 @@ export class SharedAddress {
   }
 
   /**
-   * Records an answer to a request that was sent at `sentAtMs`. After a step back, looks decide. Returns whether it is one.
-   * Answers to requests in flight at the same time have no order, and are compared with no other. `isItsChain`: after an
-   * answer of another chain, the look that settles the chain is the next answer.
+   * Records an answer to a request that was sent at `sentAtMs`. After a step back, looks decide. Returns whether it is
+   * one. Answers to requests in flight at the same time have no order. `isItsChain`: after an answer of another chain,
+   * the look that settles the chain is the next answer.
    */
   observe(info: LedgerInfo, sentAtMs: number, nowMs: number, isItsChain = true): boolean {
-    const wasShared = this.#isShared;
+    const wasShared = this.isShared;
     const isBack = this.#isBack(info, sentAtMs, nowMs);
     if (!isBack || this.#looks === undefined) return isBack;
-    if (this.#isShared && !wasShared) this.#looks.onShared();
-    if (!this.#isShared && isItsChain && !this.#isComparing) {
+    if (this.isShared && !wasShared) this.#looks.onShared();
+    if (!this.isShared && isItsChain && !this.#isComparing) {
       this.#check = undefined;
       void this.check();
     }
@@ -110,9 +105,9 @@ export class SharedAddress {
     if (isBack) {
       const isReturn = info.chainId !== last.chainId && info.chainId === this.#leftChain;
       this.#leftChain = info.chainId === last.chainId || isReturn ? undefined : last.chainId;
-      this.#isShared ||= nowMs - this.#backAtMs <= togetherMs && !isReturn;
+      this.isShared ||= nowMs - this.#backAtMs <= togetherMs && !isReturn;
       this.#backAtMs = nowMs;
-    } else if (nowMs - this.#backAtMs > assumedMs) this.#isShared = false;
+    } else if (nowMs - this.#backAtMs > assumedMs) this.isShared = false;
     return isBack;
   }
 
@@ -141,8 +136,8 @@ export class SharedAddress {
   }
 
   /**
-   * All nodes behind the address may have gone back. While `isOpen`, `take` gets the answers of looks. When none is of the
-   * newest ledger that was reported there, the mark ends, and the last look counts as that of one node.
+   * All nodes behind the address may have gone back: while `isOpen`, `take` gets the answers of looks. When none is of
+   * the newest ledger that was reported there, the mark ends, and the last look counts as that of one node.
    */
   async settle(isOpen: () => boolean, take: (info: LedgerInfo, sentAtMs: number) => void): Promise<void> {
     const lastAtMs = this.#check?.atMs ?? -Infinity;
@@ -164,7 +159,7 @@ export class SharedAddress {
     if (this.#isComparing || this.#looks === undefined) return;
     this.#isComparing = true;
     const untilMs = performance.now() + comparisons.longestMs;
-    for (let left = looks; left > 0 && !this.#isShared && this.#looks.mayAsk();) {
+    for (let left = looks; left > 0 && !this.isShared && this.#looks.mayAsk();) {
       const sentAtMs = performance.now();
       if (sentAtMs >= untilMs) break;
       const info = await this.#looks.ask(comparisons.longestMs);
@@ -178,7 +173,7 @@ export class SharedAddress {
   forget(): void {
     this.#last = undefined;
     this.#backAtMs = -Infinity;
-    this.#isShared = false;
+    this.isShared = false;
     this.#spread = undefined;
     this.#earlier = undefined;
   }
@@ -197,7 +192,6 @@ export class SharedAddress {
   }
 }
 
-/** Whether no single node reports `info` after `last`. */
 function isStepBack(last: LedgerInfo, info: LedgerInfo): boolean {
   return info.version < last.version || info.oldestVersion < last.oldestVersion || info.chainId !== last.chainId;
 }

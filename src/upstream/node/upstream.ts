@@ -1,19 +1,26 @@
-/** One node of the fleet: its address, its connections, and its state, which its answers set. */
+/** One node of the fleet: its address, its connections, its state, which its answers set, and that of one moment. */
 import { hash } from 'node:crypto';
-import { Allowance, Circuit, type LedgerInfo } from '../../ledger/index.ts';
+import { Allowance, Circuit, type Dialect, type HeaderValues, type LedgerInfo, Spans } from '../../ledger/index.ts';
 import type { Deadline } from '../deadline.ts';
 import { Deferral, Ejection, Silence } from './circuits.ts';
-import { LedgerInfoReader } from './ledger-info-reader.ts';
-import { LatencyHistogram } from './latency.ts';
 import { NodeChain } from './ledger-identity.ts';
 import { ConcurrencyLimit, type PlaceKind, Semaphore } from './limits.ts';
 import { lookupOf, NodeClient, type NodeClientOptions } from './node-client.ts';
 import type { NodeFault } from './node-fault.ts';
-import type { ReadClass, Health, Tier } from '../select/ranking.ts';
-import { RetentionWindow } from './retention-window.ts';
+import {
+  type Candidate,
+  headToleranceMs,
+  type Health,
+  isAskable,
+  type Need,
+  type ReadClass,
+  type Tier,
+  unitOf,
+} from '../select/ranking.ts';
+import { RetentionWindow, type WindowView } from './retention-window.ts';
 import { SharedAddress } from './shared-address.ts';
 
-/** Options of an `Upstream`. */
+/** The node as config and DNS have it. */
 export interface UpstreamOptions extends NodeClientOptions {
   readonly name: string;
   /** Base address, for example `http://10.0.0.1:8080/v1`. */
@@ -26,7 +33,7 @@ export interface UpstreamOptions extends NodeClientOptions {
   /** Requests a second that this process may send to the node. Default: unlimited. */
   readonly maxRequestsPerSecond?: number | undefined;
   readonly weight?: number | undefined;
-  /** How late this process runs, in ms, since a node seems slow by as much. Default: never late. */
+  /** How late this process runs, in ms: a node seems slow by as much. */
   readonly ownLag?: () => number;
 }
 
@@ -44,9 +51,7 @@ const failureMs = 50;
 const newestPolicy = { firstMs: 1_000, longestMs: 30_000, calmMs: 0 };
 /** Names of headers before those of earlier configs are forgotten. */
 const mostWithheld = 64;
-/** Share of the connections that streamed answers may hold. */
 const streamShare = 0.75;
-/** Share of the connections that long polls may hold. */
 const pollShare = 0.5;
 /** Share of the connections for plain reads alone. */
 const readShare = 1 / 8;
@@ -60,11 +65,10 @@ export class Upstream {
   headers: Readonly<Record<string, string>> | undefined;
   /** Headers by name, also of requests in flight: an answer that echoes one must not publish it. */
   withheld: Readonly<Record<string, string>>;
-  /** Digest of the address: identifies the node among gateways, whose names for it may differ. */
+  /** Identifies the node among gateways, whose names for it may differ. */
   readonly fingerprint: string;
-  /** Path that every request path is appended to, for example `/v1`. */
+  /** Path that every request path is appended to. */
   readonly basePath: string;
-  readonly infos = new LedgerInfoReader();
   readonly address = new SharedAddress();
   readonly window = new RetentionWindow(this.address);
   readonly ejections: Readonly<Record<ReadClass, Ejection>> = byClass(() => new Ejection());
@@ -104,11 +108,11 @@ export class Upstream {
   isForeign = false;
   /** An operator has drained it: it gets no request but probes of its ledger, and the fleet does without its reports. */
   isDrained = false;
-  /** Health and fault of the last log line. */
   noted: Pick<Upstream, 'health' | 'fault'> = { health: 'unproven', fault: undefined };
-  /** Time of the log line since which it is not usable, Unix time in ms; `undefined`: it is, or it was not asked yet. */
+  /** Unix time in ms; `undefined`: it is usable, or it was not asked yet. */
   unusableSinceMs: number | undefined;
   #failures = 0;
+  #info: { readonly info: LedgerInfo; readonly headers: HeaderValues; readonly dialect: Dialect['name'] } | undefined;
   #fault: NodeFault | undefined;
   /** A request timed out or was answered 502 to 504; a probe decides whether the node is at fault. */
   #isDoubted = false;
@@ -135,6 +139,17 @@ export class Upstream {
     const { address } = options;
     this.#clientOptions = address === undefined ? options : { ...options, lookup: lookupOf(address) };
     this.client = this.openClient();
+  }
+
+  /** Reads as `Dialect.findInfo` does; the same object while the headers repeat, so that a node parses once per change. */
+  findInfo(headers: HeaderValues, dialect: Dialect): LedgerInfo | undefined {
+    const before = this.#info;
+    const isSame = (name: string): boolean => headers[name] === before?.headers[name];
+    if (before?.dialect === dialect.name && (headers === before.headers || dialect.seven.every(isSame)))
+      return before.info;
+    const info = dialect.findInfo(headers);
+    this.#info = info && { info, headers, dialect: dialect.name };
+    return info;
   }
 
   /** Connections beside those in use: the caller closes them or passes them to `replaceClient`. */
@@ -172,7 +187,7 @@ export class Upstream {
     return this.health === 'usable' ? undefined : (this.#fault ?? (this.silence.isTotal ? 'time-out' : undefined));
   }
 
-  /** Whether it answers and serves, and its head is believed. */
+  /** It answers and serves, and its head is believed. */
   get isTrusted(): boolean {
     return this.health === 'usable' && !this.isSuspect && !this.isDrained;
   }
@@ -192,12 +207,10 @@ export class Upstream {
     return isTotal || this.newest.state(performance.now()) === 'open';
   }
 
-  /** Whether reads of the newest state may be of its head. */
   get providesNewest(): boolean {
     return this.isTrusted && !this.failsNewest;
   }
 
-  /** Ends the attempts of reads of the newest state here, as a time-out does. */
   expireNewestReads(): void {
     for (const read of this.newestReads) read.expire();
   }
@@ -290,8 +303,8 @@ export class Upstream {
   }
 
   /**
-   * Records a failure of a client's request that may not be the node's: clients choose the work of a request, and a proxy
-   * may have answered. It counts as a failure only together with one that is surely the node's.
+   * Records a failure that may not be the node's: clients choose the work of a request, and a proxy may have answered.
+   * It counts only together with one that is surely the node's.
    */
   recordDoubt(elapsedMs: number, nowMs: number): void {
     this.#isDoubted = true;
@@ -310,4 +323,164 @@ export class Upstream {
 
 function byClass<T>(make: () => T): Record<ReadClass, T> {
   return { head: make(), archive: make(), view: make() };
+}
+
+/** The part of a fleet that candidates are made from. */
+export interface FleetNodes {
+  readonly upstreams: readonly Upstream[];
+  isLagging(upstream: Upstream): boolean;
+}
+
+/** The moment of a choice. `readClass`: of the read; a look counts as `head`. `kind`: of the place that it takes. */
+interface Moment {
+  readonly fleet: FleetNodes;
+  readonly nowMs: number;
+  readonly need: Need;
+  readonly readClass: ReadClass | undefined;
+  readonly kind: PlaceKind;
+}
+
+/** A node at one moment. Most facts are read when a choice asks for them: it needs few, of many nodes. */
+class NodeNow implements Candidate<Upstream> {
+  readonly upstream: Upstream;
+  readonly name: string;
+  readonly tier: Tier;
+  readonly health: Health;
+  readonly isDrained: boolean;
+  readonly isSuspect: boolean;
+  readonly weight: number;
+  readonly #moment: Moment;
+
+  constructor(upstream: Upstream, moment: Moment) {
+    this.upstream = upstream;
+    this.name = upstream.name;
+    this.tier = upstream.tier;
+    this.health = upstream.health;
+    this.isDrained = upstream.isDrained;
+    this.isSuspect = upstream.isSuspect;
+    this.weight = upstream.weight;
+    this.#moment = moment;
+  }
+
+  get isEjected(): boolean {
+    const { nowMs, need, readClass } = this.#moment;
+    const { upstream } = this;
+    // The head chooses the version of reads: nodes that answer reads are asked for it first.
+    if (upstream.silence.isOn(nowMs) || (need.kind === 'head' && upstream.failsNewest)) return true;
+    return readClass !== undefined && upstream.ejections[readClass].isOut;
+  }
+
+  get isDeferred(): boolean {
+    return this.upstream.deferral.isOn(this.#moment.nowMs);
+  }
+
+  get isWithheld(): boolean {
+    return this.upstream.withheldForMs(this.#moment.nowMs) > 0;
+  }
+
+  get isLagging(): boolean {
+    return this.#moment.fleet.isLagging(this.upstream);
+  }
+
+  get isFull(): boolean {
+    return !this.upstream.hasPlace(this.#moment.kind, false, this.#moment.nowMs);
+  }
+
+  get isHalfFull(): boolean {
+    return !this.upstream.hasPlace(this.#moment.kind, true, this.#moment.nowMs);
+  }
+
+  get window(): WindowView | undefined {
+    const { nowMs, need } = this.#moment;
+    return this.upstream.window.around(nowMs + this.upstream.latencyMs(nowMs), unitOf(need));
+  }
+
+  get cost(): number {
+    return this.upstream.latencyMs(this.#moment.nowMs) * (this.upstream.inFlight + 1);
+  }
+
+  get headTolerance(): number {
+    return this.upstream.window.pace.headSpeed * headToleranceMs;
+  }
+}
+
+/** Every node as a candidate, those included that are not asked. */
+export function candidatesOf(
+  fleet: FleetNodes,
+  nowMs: number,
+  need: Need,
+  readClass?: ReadClass,
+  kind: PlaceKind = 'read',
+): Candidate<Upstream>[] {
+  const moment = { fleet, nowMs, need, readClass, kind };
+  return fleet.upstreams.map((upstream) => new NodeNow(upstream, moment));
+}
+
+/** One node as a candidate, as `candidatesOf` has it. */
+export function candidateOf(
+  upstream: Upstream,
+  fleet: FleetNodes,
+  nowMs: number,
+  need: Need,
+  readClass: ReadClass | undefined,
+  kind: PlaceKind,
+): Candidate<Upstream> {
+  return new NodeNow(upstream, { fleet, nowMs, need, readClass, kind });
+}
+
+/** The candidates that may be asked. */
+export function nodesFor(
+  fleet: FleetNodes,
+  need: Need,
+  readClass?: ReadClass,
+  kind?: PlaceKind,
+): readonly Candidate<Upstream>[] {
+  const nodes = candidatesOf(fleet, performance.now(), need, readClass, kind);
+  return nodes.every(isAskable) ? nodes : nodes.filter(isAskable);
+}
+
+/** Four to a doubling: a quantile is exact to a fifth. */
+const bucketsPerDoubling = 4;
+const shortestMs = 0.1;
+/** The last bucket begins above the longest configurable time-out. */
+const bucketCount = 110;
+/** Answers count for the rest of their span and for the next one. */
+const spanMs = 10_000;
+/** With fewer answers, a quantile near 1 is the slowest answer alone. */
+const fewestAnswers = 20;
+
+/**
+ * Recent times of a node's answers of one class, in ms: a histogram, so that a quantile needs no sort and memory is fixed.
+ */
+export class LatencyHistogram {
+  /** A counter for each bucket, and the last one for all answers. */
+  readonly #answers = new Spans(spanMs, bucketCount + 1);
+
+  record(elapsedMs: number, nowMs: number): void {
+    const answers = this.#answers.at(nowMs);
+    answers.add(bucketOf(elapsedMs));
+    answers.add(bucketCount);
+  }
+
+  /** The time within which `share` of the answers of the last 10 to 20 s came, in ms; `undefined`: too few came. */
+  quantile(share: number, nowMs: number): number | undefined {
+    const answers = this.#answers.at(nowMs);
+    const count = answers.sum(bucketCount);
+    if (count < fewestAnswers) return undefined;
+    let left = count * share;
+    for (let bucket = 0; bucket < bucketCount; bucket += 1) {
+      left -= answers.sum(bucket);
+      if (left <= 0) return endOf(bucket);
+    }
+    return endOf(bucketCount - 1);
+  }
+}
+
+function bucketOf(elapsedMs: number): number {
+  const bucket = Math.ceil(Math.log2(Math.max(elapsedMs, shortestMs) / shortestMs) * bucketsPerDoubling);
+  return Math.min(bucket, bucketCount - 1);
+}
+
+function endOf(bucket: number): number {
+  return shortestMs * 2 ** (bucket / bucketsPerDoubling);
 }

@@ -4,11 +4,10 @@
  * names these nodes for some ms; only the two that are drawn are scored, as of now. So the cost of a read does not grow
  * with the fleet.
  */
-import { candidateOf, candidatesOf, type FleetNodes } from '../fleet-view.ts';
 import type { PlaceKind } from '../node/limits.ts';
-import type { Upstream } from '../node/upstream.ts';
-import { type Choice, shallowest } from './pick.ts';
 import type { Unit } from '../node/retention-window.ts';
+import { candidateOf, candidatesOf, type FleetNodes, type Upstream } from '../node/upstream.ts';
+import { type Choice, shallowest } from './pick.ts';
 import {
   type Candidate,
   type Need,

@@ -25,13 +25,11 @@ import {
 /** Nodes with windows up to this factor deeper than the shallowest holder's share its load. */
 const depthTolerance = 1.25;
 
-/** The answers of one call so far; `CallHistory` is one. `N`: the fleet's node objects. */
+/** The answers of one call so far; `CallHistory` is one. */
 export interface AnswersSoFar<N> {
   readonly asked: ReadonlySet<N>;
-  /** Nodes that answered that they do not hold the version, block or transaction. */
   readonly prunedAt: ReadonlySet<N>;
   readonly anyPruned: boolean;
-  /** The best answer so far. */
   readonly bestAnswer: unknown;
 }
 
@@ -58,7 +56,6 @@ export interface Choice<N> {
   readonly node: Candidate<N>;
   /** A place is free there; otherwise the request waits for one at any of `alike`. */
   readonly isFree: boolean;
-  /** The nodes that are as good for the request. */
   readonly alike: readonly Candidate<N>[];
   /** The tier whose nodes give all of their places to the request; others keep half for the requests of their own. */
   readonly tier: Tier;
@@ -145,8 +142,8 @@ export function shallowest<C extends Candidate>(nodes: readonly C[], reasons?: M
 }
 
 /**
- * The nodes among which load decides: all of one weight, drawn by the sum of their weights. So each node's share of the
- * choices is in proportion to its weight.
+ * The nodes among which load decides: all of one weight, drawn by the sum of their weights, so that each node's share
+ * of the choices is in proportion to its weight.
  */
 function drawByWeight<C extends Candidate>(
   nodes: readonly C[],

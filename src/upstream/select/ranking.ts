@@ -4,10 +4,9 @@ import type { RetentionWindow, Unit, WindowView } from '../node/retention-window
 
 /**
  * The state that a node must hold to answer a request. `isChosen`: the gateway chose the version (`min`), and chooses
- * another when the nodes that hold it fail: the call waits for no other node.
+ * another when the nodes that hold it fail, without a wait.
  */
 export type Need =
-  /** The state at one version. */
   | { readonly kind: 'version'; readonly version: LedgerVersion; readonly isChosen?: boolean }
   /** The block of one height: held by the same nodes as its versions, so windows are compared in blocks. */
   | { readonly kind: 'block'; readonly height: bigint }
@@ -49,8 +48,8 @@ export const readClasses = ['head', 'archive', 'view'] as const;
 export type Tier = 'full' | 'archival';
 
 /**
- * Health of a node. `unproven`: no answer yet. `usable`: answers. `down`: its last attempts failed, so it is asked last.
- * `foreign`: reports another chain id than the fleet, so it is never asked.
+ * Health of a node. `unproven`: no answer yet. `down`: its last attempts failed, so it is asked last. `foreign`: it
+ * reports another chain id than the fleet, so it is never asked.
  */
 export type Health = 'unproven' | 'usable' | 'down' | 'foreign';
 
@@ -60,7 +59,6 @@ export interface Candidate<N = unknown> {
   readonly name: string;
   readonly tier: Tier;
   readonly health: Health;
-  /** An operator has drained it: never asked. */
   readonly isDrained?: boolean;
   /** Other nodes contradict its head. */
   readonly isSuspect?: boolean;
@@ -72,7 +70,6 @@ export interface Candidate<N = unknown> {
   readonly isWithheld?: boolean;
   /** It is too far behind the others for reads of the newest state. */
   readonly isLagging?: boolean;
-  /** It has no place for the request now. */
   readonly isFull?: boolean;
   /** Half of its places are taken: it has none for requests that another tier is for. */
   readonly isHalfFull?: boolean;
@@ -154,10 +151,10 @@ export const prunedScore = weights.pruned;
 
 /**
  * The score of a node: smaller is better, `Infinity` is never. One number holds the criteria in the order in which they
- * decide. Of a need for a position: trust, holding, and then the distance to the nearer end of the window, since above all
- * heads the nearest node may reach the version first, and below all edges the deepest node's 410 is final. Of the newest
- * state: trust, and the lag behind the freshest. After a miss: the node of a submission, trust, holding, depth, because
- * others of the first one's kind have mostly pruned the data as well, despite their last reports.
+ * decide. For a position: trust, holding, and the distance to the nearer end of the window, since above all heads the
+ * nearest node may reach the version first, and below all edges the deepest node's 410 is final. For the newest state:
+ * trust, and the lag behind the freshest. After a miss: the node of a submission, trust, holding, depth, because others
+ * of the first one's kind have mostly pruned the data as well.
  */
 export function score(node: Candidate, { need, isMissed, freshest }: Round): number {
   if (!isAskable(node)) return Infinity;

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { JsonBody } from '../../../src/ledger/answer-body.ts';
 import { Dialect, type HeaderValues } from '../../../src/ledger/ledger-headers.ts';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
-import { validateAnswer, type InvalidAnswerReason } from '../../../src/upstream/dispatch/classify.ts';
+import { validateAnswer } from '../../../src/upstream/dispatch/classify.ts';
 import type { PromisedForm } from '../../../src/upstream/dispatch/fleet-request.ts';
 import type { Need } from '../../../src/upstream/select/ranking.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
@@ -24,268 +24,157 @@ function lowercase(headers: Readonly<Record<string, string>>): Record<string, st
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
-interface Row {
-  readonly what: string;
-  readonly status?: number;
-  readonly headers?: HeaderValues;
-  /** Absent: still to come. */
-  readonly body?: string | Buffer;
-  readonly need?: Need;
-  /** `null`: anything. */
-  readonly promised?: PromisedForm | null;
-  readonly isHead?: boolean;
-  readonly isConditional?: boolean;
-  readonly hasBody?: boolean;
-  /** Default true. */
-  readonly isIdempotent?: boolean;
-  readonly fault: InvalidAnswerReason | undefined;
-}
-
 const large = 2 * 1024 * 1024;
 const whole = { ...ledger, ...json, ...framed };
 
-const rows: readonly Row[] = [
-  {
-    what: 'a web page for a submission, which no other node may get',
-    headers: html,
-    body: '<p>',
-    isIdempotent: false,
-    fault: undefined,
-  },
-  { what: 'an object', body: '{"a":1}', fault: undefined },
-  { what: 'a list between white space', body: ' [1]\n', fault: undefined },
-  { what: 'a bare number', body: '18446744073709551615', fault: undefined },
-  { what: 'a text', body: '"0x00"', fault: undefined },
-  { what: 'null', body: 'null', fault: undefined },
-  { what: 'nothing', body: '', fault: 'not JSON' },
-  { what: 'white space', body: ' \n', fault: 'not JSON' },
-  { what: 'a web page said to be JSON', body: '<html></html>', fault: 'not JSON' },
-  { what: 'an object cut off after a comma', body: '{"a":1,', fault: 'not JSON' },
-  { what: 'an object cut off after a brace of its own', body: '{"a":{"b":1}', fault: 'not JSON' },
-  { what: 'two objects', body: '{}{}', fault: 'not JSON' },
-  { what: 'an object and a page', body: '{}<p>', fault: 'not JSON' },
-  { what: 'a very large list', body: `[${'1,'.repeat(large / 2)}1]`, fault: undefined },
-  { what: 'a very large list cut off', body: `[${'1,'.repeat(large / 2)}`, fault: 'not JSON' },
-  {
-    what: 'a very large list between white space',
-    body: ` \n\r\t[${'1,'.repeat(large / 2)}1]\t\r\n `,
-    fault: undefined,
-  },
-  { what: 'a very large page', body: `<p>${'1,'.repeat(large / 2)}1]`, fault: 'not JSON' },
-  { what: 'very much white space', body: ' '.repeat(large), fault: 'not JSON' },
-  { what: 'a web page', headers: { ...whole, ...html }, body: '{}', fault: 'other form' },
-  { what: 'text without a content type', headers: { ...ledger, ...framed }, body: '{}', fault: 'other form' },
-  { what: 'the other form', headers: { ...whole, ...bcs }, body: '\0', fault: 'other form' },
-  { what: 'JSON where BCS was asked', body: '{}', promised: 'bcs', fault: 'other form' },
-  { what: 'BCS', headers: { ...whole, ...bcs }, body: '\0\x01', promised: 'bcs', fault: undefined },
-  { what: 'BCS where either will do', headers: { ...whole, ...bcs }, body: '\0', promised: 'either', fault: undefined },
-  {
-    what: 'a media type in other letters',
-    headers: { ...whole, 'content-type': 'Application/JSON' },
-    body: '{}',
-    fault: undefined,
-  },
-  { what: 'no ledger headers', headers: { ...json, ...framed }, body: '{}', fault: 'no ledger headers' },
-  {
-    what: 'six ledger headers',
-    headers: { ...whole, 'x-node-epoch': undefined },
-    body: '{}',
-    fault: 'no ledger headers',
-  },
-  {
-    what: 'an oldest version above the head',
-    headers: { ...whole, 'x-node-ledger-oldest-version': '1001' },
-    body: '{}',
-    fault: 'head below oldest',
-  },
-  { what: 'a version that its node has got to just now', body: '{}', need: at(1000n), fault: undefined },
-  {
-    what: 'a version that its node has not got to',
-    body: '{}',
-    need: at(1001n),
-    fault: 'version not reached',
-  },
-  { what: 'a block that its node has got to just now', body: '{}', need: block(100n), fault: undefined },
-  { what: 'a block that its node has not got to', body: '{}', need: block(101n), fault: 'version not reached' },
-  { what: 'an object that ends with the connection', headers: { ...ledger, ...json }, body: '{}', fault: undefined },
-  {
-    what: 'a number that ends with the connection',
-    headers: { ...ledger, ...json },
-    body: '184467',
-    fault: 'unframed body',
-  },
-  {
-    what: 'a very large list that ends with the connection',
-    headers: { ...ledger, ...json },
-    body: `[${'1,'.repeat(large / 2)}1]`,
-    fault: 'unframed body',
-  },
-  {
-    what: 'BCS that ends with the connection',
-    headers: { ...ledger, ...bcs },
-    body: '\0',
-    promised: 'bcs',
-    fault: 'unframed body',
-  },
-  { what: 'the head of a stream', promised: 'either', fault: undefined },
-  {
-    what: 'the head of a stream of a page',
-    headers: { ...whole, ...html },
-    promised: 'either',
-    fault: 'other form',
-  },
-  {
-    what: 'the head of a stream that will end with the connection',
-    headers: { ...ledger, ...json },
-    promised: 'either',
-    fault: 'unframed body',
-  },
-  {
-    what: 'an answer to HEAD, which has no length',
-    headers: { ...ledger, ...json },
-    promised: 'either',
-    isHead: true,
-    fault: undefined,
-  },
-  { what: 'a page where anything will do', headers: html, body: '{}', promised: null, need: head, fault: undefined },
-  {
-    what: 'no JSON where anything will do, read whole',
-    headers: html,
-    body: '<html>',
-    promised: null,
-    need: head,
-    fault: undefined,
-  },
-  { what: 'a stream of anything', headers: html, promised: null, need: head, fault: undefined },
-  { what: 'an accepted submission', status: 202, body: '', promised: null, need: head, fault: undefined },
-  { what: 'a part of a list', status: 206, body: '[1,', fault: 'other success' },
-  { what: 'news of an answer', status: 103, headers: {}, fault: undefined },
-  { what: 'a choice of places', status: 300, headers: html, body: '', fault: 'no error of a node' },
-  { what: 'an error whose body is still to come', status: 404, headers: json, fault: undefined },
-  {
-    what: 'a page where BCS was asked',
-    status: 400,
-    headers: html,
-    body: '<p>',
-    promised: 'bcs',
-    fault: 'no error of a node',
-  },
-  {
-    what: 'a page, for a read with a body',
-    status: 400,
-    headers: html,
-    body: '<p>',
-    hasBody: true,
-    fault: 'no error of a node',
-  },
-  { what: 'a page', status: 500, headers: html, body: '<html>', fault: undefined },
-  { what: 'an error of a node', status: 404, headers: {}, body: '{"error_code":"x","message":"m"}', fault: undefined },
-  { what: 'a page', status: 404, headers: html, body: '<html>', fault: 'no error of a node' },
-  {
-    what: 'JSON of somebody else',
-    status: 404,
-    headers: json,
-    body: '{"error":"no route"}',
-    fault: 'no error of a node',
-  },
-  {
-    what: 'a page where a client asked in its own words',
-    status: 404,
-    headers: html,
-    body: '<html>',
-    need: head,
-    promised: 'either',
-    fault: undefined,
-  },
-  {
-    what: 'a page where a client named a version in its own words',
-    status: 404,
-    headers: html,
-    body: '<html>',
-    promised: 'either',
-    fault: 'no error of a node',
-  },
-  { what: 'a page', status: 400, headers: html, body: '<html>', fault: 'no error of a node' },
-  { what: 'a page', status: 403, headers: html, body: '<html>', fault: 'no error of a node' },
-  {
-    what: 'a page beside the ledger headers',
-    status: 400,
-    headers: { ...ledger, ...html },
-    body: '',
-    fault: 'no error of a node',
-  },
-  {
-    what: 'a page beside the ledger headers, where a client asked in its own words',
-    status: 400,
-    headers: { ...ledger, ...html },
-    body: '',
-    promised: 'either',
-    fault: undefined,
-  },
-  { what: 'nothing', status: 405, headers: {}, body: '', fault: 'no error of a node' },
-  { what: 'nothing', status: 411, headers: {}, body: '', fault: 'no error of a node' },
-  { what: 'nothing', status: 415, headers: {}, body: '', fault: 'no error of a node' },
-  {
-    what: 'nothing, for a block',
-    status: 410,
-    body: '',
-    need: block(50n),
-    promised: 'either',
-    fault: 'no error of a node',
-  },
-  { what: 'nothing, for HEAD', status: 404, body: '', promised: 'either', isHead: true, fault: undefined },
-  { what: 'a page', status: 413, headers: html, body: '<html>', hasBody: true, fault: undefined },
-  {
-    what: 'a page, for a read without a body',
-    status: 413,
-    headers: html,
-    body: '<html>',
-    fault: 'no error of a node',
-  },
-  { what: 'a page', status: 429, headers: html, body: '<html>', fault: undefined },
-  { what: 'a page', status: 502, headers: html, body: '<html>', fault: undefined },
-  { what: 'a redirection', status: 302, headers: html, body: '', fault: 'no error of a node' },
-  { what: 'a redirection', status: 301, headers: html, promised: 'either', fault: 'no error of a node' },
-  { what: 'no condition', status: 304, headers: {}, body: '', fault: 'no error of a node' },
-  { what: 'no condition', status: 304, headers: {}, promised: 'either', fault: 'no error of a node' },
-  {
-    what: "a client's condition",
-    status: 304,
-    headers: {},
-    promised: 'either',
-    isConditional: true,
-    fault: undefined,
-  },
-  {
-    what: 'a demand for credentials, with a code',
-    status: 401,
-    headers: json,
-    body: '{"message":"m","error_code":"unauthorized"}',
-    fault: 'no error of a node',
-  },
-  { what: 'a demand for credentials', status: 407, headers: {}, promised: 'either', fault: 'no error of a node' },
-  { what: 'a page', status: 403, headers: html, promised: 'either', fault: undefined },
-  { what: 'a page', status: 401, headers: html, body: '', promised: null, need: head, fault: undefined },
-];
+/** Headers by name; without one, all that a valid answer has. */
+const sets: Readonly<Record<string, HeaderValues>> = {
+  '': whole,
+  none: {},
+  json,
+  html,
+  framed: { ...json, ...framed },
+  untyped: { ...ledger, ...framed },
+  unframed: { ...ledger, ...json },
+  'unframed bcs': { ...ledger, ...bcs },
+  page: { ...whole, ...html },
+  'unframed page': { ...ledger, ...html },
+  bcs: { ...whole, ...bcs },
+  upper: { ...whole, 'content-type': 'Application/JSON' },
+  six: { ...whole, 'x-node-epoch': undefined },
+  'edge above head': { ...whole, 'x-node-ledger-oldest-version': '1001' },
+};
 
-for (const row of rows) {
-  const { what, status = 200, headers = whole, body, need = at(500n), promised = 'json', fault } = row;
-  const { isHead = false, isConditional = false, hasBody = false, isIdempotent = true } = row;
-  test(`${status} with ${what}: ${fault ?? 'valid'}`, () => {
-    const bytes = body === undefined ? undefined : Buffer.from(body);
+/** Parts of bodies. */
+const escapes: Readonly<Record<string, string>> = {
+  '\\s': ' ',
+  '\\n': '\n',
+  '\\r': '\r',
+  '\\t': '\t',
+  '\\0': '\0',
+  '\\1': '\x01',
+  '<many>': '1,'.repeat(large / 2),
+  '<space>': ' '.repeat(large),
+};
+
+/**
+ * Status, claim, headers, body (`to come`: of a stream), fault, and the request: its form (JSON, else `any`, `bcs` or
+ * `either`), need (version 500, else `newest`, a version or a block), `HEAD`, `POST`, `conditional`, `submission`.
+ */
+const table = String.raw`
+200 | a web page for a submission, which no other node may get | html | <p> | | submission
+200 | an object | | {"a":1} | |
+200 | a list between white space | | \s[1]\n | |
+200 | a bare number | | 18446744073709551615 | |
+200 | a text | | "0x00" | |
+200 | null | | null | |
+200 | nothing | | | not JSON |
+200 | white space | | \s\n | not JSON |
+200 | a web page said to be JSON | | <html></html> | not JSON |
+200 | an object cut off after a comma | | {"a":1, | not JSON |
+200 | an object cut off after a brace of its own | | {"a":{"b":1} | not JSON |
+200 | two objects | | {}{} | not JSON |
+200 | an object and a page | | {}<p> | not JSON |
+200 | a very large list | | [<many>1] | |
+200 | a very large list cut off | | [<many> | not JSON |
+200 | a very large list between white space | | \s\n\r\t[<many>1]\t\r\n\s | |
+200 | a very large page | | <p><many>1] | not JSON |
+200 | very much white space | | <space> | not JSON |
+200 | a web page | page | {} | other form |
+200 | text without a content type | untyped | {} | other form |
+200 | the other form | bcs | \0 | other form |
+200 | JSON where BCS was asked | | {} | other form | bcs
+200 | BCS | bcs | \0\1 | | bcs
+200 | BCS where either will do | bcs | \0 | | either
+200 | a media type in other letters | upper | {} | |
+200 | no ledger headers | framed | {} | no ledger headers |
+200 | six ledger headers | six | {} | no ledger headers |
+200 | an oldest version above the head | edge above head | {} | head below oldest |
+200 | a version that its node has got to just now | | {} | | 1000
+200 | a version that its node has not got to | | {} | version not reached | 1001
+200 | a block that its node has got to just now | | {} | | block 100
+200 | a block that its node has not got to | | {} | version not reached | block 101
+200 | an object that ends with the connection | unframed | {} | |
+200 | a number that ends with the connection | unframed | 184467 | unframed body |
+200 | a very large list that ends with the connection | unframed | [<many>1] | unframed body |
+200 | BCS that ends with the connection | unframed bcs | \0 | unframed body | bcs
+200 | the head of a stream | | to come | | either
+200 | the head of a stream of a page | page | to come | other form | either
+200 | the head of a stream that will end with the connection | unframed | to come | unframed body | either
+200 | an answer to HEAD, which has no length | unframed | to come | | either, HEAD
+200 | a page where anything will do | html | {} | | any, newest
+200 | no JSON where anything will do, read whole | html | <html> | | any, newest
+200 | a stream of anything | html | to come | | any, newest
+202 | an accepted submission | | | | any, newest
+206 | a part of a list | | [1, | other success |
+103 | news of an answer | none | to come | |
+300 | a choice of places | html | | no error of a node |
+404 | an error whose body is still to come | json | to come | |
+400 | a page where BCS was asked | html | <p> | no error of a node | bcs
+400 | a page, for a read with a body | html | <p> | no error of a node | POST
+500 | a page | html | <html> | |
+404 | an error of a node | none | {"error_code":"x","message":"m"} | |
+404 | a page | html | <html> | no error of a node |
+404 | JSON of somebody else | json | {"error":"no route"} | no error of a node |
+404 | a page where a client asked in its own words | html | <html> | | either, newest
+404 | a page where a client named a version in its own words | html | <html> | no error of a node | either
+400 | a page | html | <html> | no error of a node |
+403 | a page | html | <html> | no error of a node |
+400 | a page beside the ledger headers | unframed page | | no error of a node |
+400 | a page beside the ledger headers, where a client asked in its own words | unframed page | | | either
+405 | nothing | none | | no error of a node |
+411 | nothing | none | | no error of a node |
+415 | nothing | none | | no error of a node |
+410 | nothing, for a block | | | no error of a node | either, block 50
+404 | nothing, for HEAD | | | | either, HEAD
+413 | a page | html | <html> | | POST
+413 | a page, for a read without a body | html | <html> | no error of a node |
+429 | a page | html | <html> | |
+502 | a page | html | <html> | |
+302 | a redirection | html | | no error of a node |
+301 | a redirection | html | to come | no error of a node | either
+304 | no condition | none | | no error of a node |
+304 | no condition | none | to come | no error of a node | either
+304 | a client's condition | none | to come | | either, conditional
+401 | a demand for credentials, with a code | json | {"message":"m","error_code":"unauthorized"} | no error of a node |
+407 | a demand for credentials | none | to come | no error of a node | either
+403 | a page | html | to come | | either
+401 | a page | html | | | any, newest
+`;
+
+function needIn(request: readonly string[]): Need {
+  if (request.includes('newest')) return head;
+  const named = request.find((word) => /\d/.test(word)) ?? '500';
+  return named.startsWith('block ') ? block(BigInt(named.slice(6))) : at(BigInt(named));
+}
+
+for (const line of table.trim().split('\n')) {
+  const [status = '', claim = '', set = '', text = '', fault = '', words = ''] = line
+    .split('|')
+    .map((cell) => cell.trim());
+  test(`${status} with ${claim}: ${fault === '' ? 'valid' : fault}`, () => {
+    const headers = sets[set];
+    assert.ok(headers !== undefined, set);
+    const request = words.split(', ');
+    const bytes =
+      text === 'to come'
+        ? undefined
+        : Buffer.from(text.replace(/\\.|<many>|<space>/g, (part) => escapes[part] ?? part));
     const answer = {
-      status,
+      status: Number(status),
       headers,
       info: node.findInfo(headers),
       ...(bytes === undefined ? {} : { body: bytes, json: new JsonBody(bytes) }),
     };
     const wire = {
-      method: isHead ? 'HEAD' : 'GET',
+      method: request.includes('HEAD') ? 'HEAD' : 'GET',
       path: '/',
-      headers: isConditional ? { 'if-none-match': '"1"' } : {},
-      body: hasBody ? Buffer.from('{}') : undefined,
+      headers: request.includes('conditional') ? { 'if-none-match': '"1"' } : {},
+      body: request.includes('POST') ? Buffer.from('{}') : undefined,
     } as const;
-    const asked = { need, promised: promised ?? undefined, wire, isIdempotent };
-    assert.equal(validateAnswer(answer, asked, node), fault);
+    const form = (['bcs', 'either'] as const).find((each) => request.includes(each)) ?? 'json';
+    const promised: PromisedForm | undefined = request.includes('any') ? undefined : form;
+    const asked = { need: needIn(request), promised, wire, isIdempotent: !request.includes('submission') };
+    assert.equal(validateAnswer(answer, asked, node) ?? '', fault);
   });
 }

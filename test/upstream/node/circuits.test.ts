@@ -1,131 +1,110 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Deferral, Ejection, type FailureSign, type Shedding, Silence } from '../../../src/upstream/node/circuits.ts';
+import { runScript, scriptsIn, type Steps } from '../../support/script.ts';
 
 /** A refusal of a node that names this wait. */
 const after = (retryAfterMs?: number): Shedding => ({ retryAfterMs, isOfNode: true });
 
-/** Pauses of a node that refuses every request, each sent at the end of a pause. */
-function pausesOf(deferral: Deferral, count: number, fromMs = 0, retryAfterMs?: number): readonly number[] {
-  const pauses: number[] = [];
-  for (let nowMs = fromMs; pauses.length < count;) {
-    const pauseMs = deferral.refused(nowMs, after(retryAfterMs), nowMs) ?? NaN;
-    pauses.push(pauseMs);
-    nowMs += pauseMs;
-  }
-  return pauses;
+function deferred(): Steps {
+  const deferral = new Deferral();
+  return {
+    refused: (sentAtMs: number, nowMs: number, waitMs?: number) => deferral.refused(sentAtMs, after(waitMs), nowMs),
+    proxy: (sentAtMs: number, nowMs: number, retryAfterMs: number) =>
+      deferral.refused(sentAtMs, { retryAfterMs, isOfNode: false }, nowMs),
+    answered: (sentAtMs: number, nowMs: number) => deferral.answered(sentAtMs, nowMs),
+    on: (nowMs: number) => deferral.isOn(nowMs),
+    held: (nowMs: number) => deferral.heldForMs(nowMs),
+    mayTry: (nowMs: number) => deferral.mayTry(nowMs),
+    begin: (nowMs: number) => deferral.beginTrial(nowMs),
+    end: () => deferral.endTrial(),
+    forgiven: (nowMs: number) => deferral.isForgiven(nowMs),
+  };
 }
 
-test('a node is deferred from the first refusal on, until the pause is over', () => {
-  const deferral = new Deferral();
-  assert.deepEqual([deferral.isOn(5), deferral.mayTry(5)], [false, true]);
+function ejected(): Steps {
+  const ejection = new Ejection();
+  return {
+    failed: (sign: FailureSign, sentAtMs: number, nowMs: number) => ejection.failed(sign, sentAtMs, nowMs),
+    answered: (nowMs: number) => ejection.answered(nowMs),
+    unanswered: (nowMs: number) => ejection.unanswered(nowMs),
+    lately: (nowMs: number) => ejection.hasAnsweredWithin(1_000, nowMs),
+    out: () => ejection.isOut,
+    reason: () => ejection.reason,
+    total: () => ejection.isTotal,
+    begin: (nowMs: number, boundMs: number) => ejection.beginTrial(nowMs, boundMs),
+    end: (isAnswered: boolean, nowMs: number) => ejection.endTrial(isAnswered, nowMs),
+  };
+}
 
-  assert.equal(deferral.refused(0, after(), 5), 100);
+function silent(): Steps {
+  const silence = new Silence();
+  return {
+    looked: (nowMs: number) => silence.looked(nowMs),
+    asked: (nowMs: number) => silence.asked(nowMs),
+    found: () => silence.found(),
+    end: () => silence.end(),
+    on: (nowMs: number) => silence.isOn(nowMs),
+    quiet: (nowMs: number) => silence.quietForMs(nowMs),
+    total: () => silence.isTotal,
+  };
+}
 
-  assert.deepEqual([deferral.isOn(5), deferral.isOn(104), deferral.isOn(105)], [true, true, false]);
-});
+/** Claim and script. `refused`: sent and answered at these ms, with the wait that the node names; the pause is the result. */
+const deferrals = `
+a node is deferred from the first refusal on, until the pause is over | on 5 = false, mayTry 5 = true, refused 0 5 = 100, on 5 = true, on 104 = true, on 105 = false
+without an answer in between the pauses double up to 30 s | refused 0 0 = 100, refused 100 100 = 200, refused 300 300 = 400, refused 700 700 = 800, refused 1500 1500 = 1600, refused 3100 3100 = 3200, refused 6300 6300 = 6400, refused 12700 12700 = 12800, refused 25500 25500 = 25600, refused 51100 51100 = 30000, refused 81100 81100 = 30000
+a node that answers between its refusals is deferred for a second at most | answered 0 0, refused 0 0 = 100, answered 100 100, refused 100 100 = 200, answered 300 300, refused 300 300 = 400, answered 700 700, refused 700 700 = 800, answered 1500 1500, refused 1500 1500 = 1000, answered 2500 2500, refused 2500 2500 = 1000
+requests that were sent before the pause began or during it do not double it | refused 0 10 = 100, refused 5 20 = undefined, refused 15 30 = undefined, refused 130 130 = 200
+the wait that the node names counts from each refusal on | refused 0 0 1000 = 1000, refused 1000 1000 1000 = 1000, refused 2000 2000 1000 = 1000, refused 3000 3000 1000 = 1000, refused 4000 4000 1000 = 1000, refused 5000 5000 1000 = 1000
+up to an hour | refused 0 0 3600000 = 3600000
+an hour at most | refused 0 0 3600001 = 3600000
+30 s of a proxy | proxy 0 0 3600000 = 30000
+no wait is none | refused 0 0 0 = 100, refused 100 100 0 = 200, refused 300 300 0 = 400
+a wait that is named during a pause begins none | refused 0 0 = 100, refused 0 50 5000 = undefined, on 5049 = true, on 5050 = false
+after ten seconds without a refusal the pauses begin with the shortest again | forgiven 0 = true, refused 0 0, refused 100 100, refused 300 300 = 400, forgiven 400 = false, answered 700 750, forgiven 10749 = false, forgiven 10750 = true, refused 10749 10749 = 800, answered 11549 11550, refused 21550 21550 = 100
+after a pause one request tries the node | begin 0, on 0 = false, refused 0 0, begin 50, on 99 = true, on 100 = false, begin 100, on 100 = true
+without an outcome another follows after a second and the pause | refused 0 0, begin 100, on 1199 = true, on 1200 = false
+the others follow an answer, unless it is to a request that was sent during the pause | refused 0 0, begin 100, answered 50 150, on 200 = true, answered 100 150, on 200 = false, begin 200, on 200 = false
+a trial that is refused begins the next pause | refused 0 0, begin 100, refused 100 110 = 200, on 309 = true, on 310 = false
+a long pause shrinks to a second when the node answers a request sent after its last refusal | refused 0 0, refused 100 100, refused 300 300, refused 700 700, refused 1500 1500, refused 3100 3100, refused 6300 6300, refused 12700 12700, refused 25500 25500 = 25600, answered 25499 25650, on 51099 = true, answered 25600 25650, on 26499 = true, on 26500 = false
+an answer does not shorten the wait that the node names | refused 0 0 20000, answered 10 20, on 19999 = true, on 20000 = false
+a trial in flight is the only one, and its refusal is no news | refused 0 0 60000, begin 1000, mayTry 50000 = false, refused 1000 1010 = undefined, end, mayTry 50000 = true
+of refusals of one moment the longest wait counts; that of a later request replaces it | refused 0 10 100000, refused 5 10 1000 = undefined, refused 10 10 1000 = undefined, held 20 = 99990, refused 2000 2010 3000 = undefined, held 2010 = 3000, on 5009 = true, on 5010 = false
+a refused probe prolongs the hold and leaves the gap between trials | refused 0 0 60000, refused 100 100 60000, refused 400 400 60000, refused 800 800 60000, held 800 = 60000, mayTry 999 = false, mayTry 1000 = true
+`;
 
-test('without an answer in between the pauses double up to 30 s', () => {
-  const pauses = [100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000];
-  assert.deepEqual(pausesOf(new Deferral(), pauses.length), pauses);
-});
+/** Claim and script. `failed`: sent and failed at these ms; the pause is the result. `begin`: a trial and its bound. */
+const ejections = `
+two time-outs in a row eject a node | total = false, failed timeout 1 2 = undefined, out = false, failed timeout 2 3 = 1000, out = true, reason = timeout, total = false
+five errors | 4x failed error 4 5 = undefined, out = false, failed error 5 6 = 1000, out = true, reason = error, total = true
+five reads that another answers first | 4x failed outpaced 4 5 = undefined, out = false, failed outpaced 5 6 = 1000, reason = outpaced, total = false
+five refusals | 4x failed refused 4 5 = undefined, out = false, failed refused 5 6 = 1000, reason = refused, total = true
+an answer between two time-outs begins the row anew | failed timeout 1 2, answered 3, failed timeout 1001 1002, answered 1003, failed timeout 2001 2002, out = false
+between errors | 2x failed error 1 2, answered 3, 2x failed error 1001 1002, answered 1003, 2x failed error 2001 2002, out = false
+between reads that another answers first | 2x failed outpaced 1 2, answered 3, 2x failed outpaced 1001 1002, answered 1003, 2x failed outpaced 2001 2002, out = false
+a time-out of a read that was sent before a later answer came is slowness, not silence | answered 100, failed timeout 0 5000 = undefined, answered 5100, failed timeout 5000 10000 = undefined, answered 10100, failed timeout 10000 15000 = undefined
+such time-outs are no row, and errors are | answered 100, failed timeout 50 200 = undefined, failed timeout 99 200 = undefined, 2x failed timeout 100 200 = undefined, 4x failed error 50 200 = undefined, failed error 50 200 = 1000
+a node has answered lately until a read is left unanswered | lately 0 = false, answered 100, lately 1100 = true, lately 1101 = false, unanswered 100, lately 100 = true, unanswered 101, lately 101 = false, answered 102, lately 102 = true
+a node that is out is tried after its pause, once at a time | failed timeout 0 5000, failed timeout 1 5000 = 1000, begin 5999 5000 = false, begin 6000 5000 = true, failed timeout 6001 7000 = undefined, begin 11999 5000 = false, end false 11000 = 2000, begin 13000 5000 = true, end true 13001 = undefined, out = false
+failures of reads sent before the return of a node do not count | 2x failed timeout 0 5000, begin 6000 1000, end true 6001, 50x failed timeout 4000 9000 = undefined
+an answer to a real read ends time-outs at once | 2x failed timeout 0 1000, answered 1100 = true, out = false, answered 1200 = false
+`;
 
-test('a node that answers between its refusals is deferred for a second at most', () => {
-  const deferral = new Deferral();
-  let nowMs = 0;
-  const pauses = Array.from({ length: 6 }, () => {
-    deferral.answered(nowMs, nowMs);
-    const pauseMs = deferral.refused(nowMs, after(), nowMs) ?? NaN;
-    nowMs += pauseMs;
-    return pauseMs;
-  });
-  assert.deepEqual(pauses, [100, 200, 400, 800, 1_000, 1_000]);
-});
+/** Claim and script. */
+const silences = `
+a node is silent half a second after the first look that nothing was answered since | on 1000000000 = false, looked 100, looked 500, on 599 = false, on 600 = true, end, on 1000000000 = false
+three checks in a row that find it silent show that it hangs | found, total = false, found, total = false, found, total = true, end, total = false
+it is quiet since the first request of a client that nothing was answered after | quiet 1000000000 = -Infinity, asked 100, asked 500, quiet 600 = 500, end, quiet 600 = -Infinity
+`;
 
-test('requests that were sent before the pause began or during it do not double it', () => {
-  const deferral = new Deferral();
-  deferral.refused(0, after(), 10);
-
-  assert.deepEqual([deferral.refused(5, after(), 20), deferral.refused(15, after(), 30)], [undefined, undefined]);
-
-  assert.equal(deferral.refused(130, after(), 130), 200);
-});
-
-test('the wait that the node asks for counts from any refusal, an hour at most, 30 s of a proxy', () => {
-  assert.deepEqual(
-    pausesOf(new Deferral(), 9, 0, 1_000),
-    Array.from({ length: 9 }, () => 1_000),
-  );
-  assert.deepEqual(pausesOf(new Deferral(), 1, 0, 3_600_000), [3_600_000]);
-  assert.deepEqual(pausesOf(new Deferral(), 1, 0, 3_600_001), [3_600_000]);
-  assert.equal(new Deferral().refused(0, { retryAfterMs: 3_600_000, isOfNode: false }, 0), 30_000);
-  assert.deepEqual(pausesOf(new Deferral(), 4, 0, 0), [100, 200, 400, 800]);
-  const deferral = new Deferral();
-  deferral.refused(0, after(), 0);
-  // It begins no pause: there is one already.
-  assert.equal(deferral.refused(0, after(5_000), 50), undefined);
-  assert.deepEqual([deferral.isOn(5_049), deferral.isOn(5_050)], [true, false]);
-});
-
-test('after ten seconds without a refusal the pauses begin with the shortest again', () => {
-  const deferral = new Deferral();
-  assert.equal(deferral.isForgiven(0), true);
-  pausesOf(deferral, 3);
-  assert.equal(deferral.isForgiven(400), false);
-  // The last pause began at 300 ms and took 400 ms; an answer 50 ms later ended the deferral.
-  deferral.answered(700, 750);
-  assert.deepEqual([deferral.isForgiven(10_749), deferral.isForgiven(10_750)], [false, true]);
-  assert.equal(deferral.refused(10_749, after(), 10_749), 800);
-  deferral.answered(11_549, 11_550);
-  assert.equal(deferral.refused(21_550, after(), 21_550), 100);
-});
-
-test('after a pause one request tries the node, and the others follow when it is answered', () => {
-  const deferral = new Deferral();
-  deferral.beginTrial(0);
-  assert.equal(deferral.isOn(0), false);
-  deferral.refused(0, after(), 0);
-
-  deferral.beginTrial(50);
-  assert.deepEqual([deferral.isOn(99), deferral.isOn(100)], [true, false]);
-  // Without an outcome another follows after a second and the pause.
-  deferral.beginTrial(100);
-  assert.deepEqual([deferral.isOn(100), deferral.isOn(1_199), deferral.isOn(1_200)], [true, true, false]);
-
-  // It was sent during the pause, when no other node could answer.
-  deferral.answered(50, 150);
-  assert.equal(deferral.isOn(200), true);
-  deferral.answered(100, 150);
-  assert.equal(deferral.isOn(200), false);
-  deferral.beginTrial(200);
-  assert.equal(deferral.isOn(200), false);
-});
-
-test('a trial that is refused begins the next pause', () => {
-  const deferral = new Deferral();
-  deferral.refused(0, after(), 0);
-  deferral.beginTrial(100);
-  assert.equal(deferral.refused(100, after(), 110), 200);
-  assert.deepEqual([deferral.isOn(309), deferral.isOn(310)], [true, false]);
-});
-
-test('a long pause shrinks to a second when the node answers a request sent after its last refusal', () => {
-  const deferral = new Deferral();
-  // 25.6 s, from 25,500 ms on. With no better node left it is asked meanwhile.
-  pausesOf(deferral, 9);
-  deferral.answered(25_499, 25_650);
-  assert.equal(deferral.isOn(51_099), true);
-
-  deferral.answered(25_600, 25_650);
-  assert.deepEqual([deferral.isOn(26_499), deferral.isOn(26_500)], [true, false]);
-});
-
-test('an answer during the pause does not shorten the wait that the node asks for', () => {
-  const deferral = new Deferral();
-  deferral.refused(0, after(20_000), 0);
-  deferral.answered(10, 20);
-  assert.deepEqual([deferral.isOn(19_999), deferral.isOn(20_000)], [true, false]);
-});
+for (const [table, make] of [
+  [deferrals, deferred],
+  [ejections, ejected],
+  [silences, silent],
+] as const) {
+  for (const [claim, script] of scriptsIn(table)) test(claim, () => runScript(make(), script));
+}
 
 /** Times at which a held node gets trials that take 10 ms each, when another request is ready every ms. */
 function trialsWithin(deferral: Deferral, untilMs: number, isAnswered: (trial: number) => boolean): readonly number[] {
@@ -165,18 +144,6 @@ test('answers halve the gap between trials, and one at a time is the most', () =
   assert.ok(trials.every((beganMs, at) => at === 0 || beganMs - (trials[at - 1] ?? 0) >= 10));
 });
 
-test('a trial in flight is the only one, however long it takes', () => {
-  const deferral = new Deferral();
-  deferral.refused(0, after(60_000), 0);
-  deferral.beginTrial(1_000);
-
-  assert.equal(deferral.mayTry(50_000), false);
-  // Its refusal is no news of the deferral.
-  assert.equal(deferral.refused(1_000, after(), 1_010), undefined);
-  deferral.endTrial();
-  assert.equal(deferral.mayTry(50_000), true);
-});
-
 test('the end of the wait ends the hold, and gaps of the next one go on growing', () => {
   const deferral = new Deferral();
   deferral.refused(0, after(5_000), 0);
@@ -186,59 +153,6 @@ test('the end of the wait ends the hold, and gaps of the next one go on growing'
   assert.deepEqual([deferral.mayTry(5_000), deferral.beginTrial(5_000)], [true, false]);
   deferral.refused(6_000, after(60_000), 6_000);
   assert.deepEqual([deferral.mayTry(13_999), deferral.mayTry(14_000)], [false, true]);
-});
-
-test('of refusals of one moment the longest wait counts; that of a later request replaces it', () => {
-  const deferral = new Deferral();
-  deferral.refused(0, after(100_000), 10);
-  for (const sentAtMs of [5, 10]) assert.equal(deferral.refused(sentAtMs, after(1_000), 10), undefined);
-  assert.equal(deferral.heldForMs(20), 99_990);
-
-  assert.equal(deferral.refused(2_000, after(3_000), 2_010), undefined);
-
-  assert.equal(deferral.heldForMs(2_010), 3_000);
-  assert.deepEqual([deferral.isOn(5_009), deferral.isOn(5_010)], [true, false]);
-});
-
-test('a refused probe prolongs the hold and leaves the gap between trials', () => {
-  const deferral = new Deferral();
-  deferral.refused(0, after(60_000), 0);
-  for (let nowMs = 100; nowMs < 900; nowMs += 100) deferral.refused(nowMs, after(60_000), nowMs);
-
-  assert.equal(deferral.heldForMs(800), 60_000);
-  assert.deepEqual([deferral.mayTry(999), deferral.mayTry(1_000)], [false, true]);
-});
-
-for (const [sign, enough] of [
-  ['timeout', 2],
-  ['error', 5],
-  ['outpaced', 5],
-] as const) {
-  test(`${enough} signs "${sign}" in a row put a node out, one less does not`, () => {
-    const ejection = new Ejection();
-    for (let count = 1; count < enough; count += 1) assert.equal(ejection.failed(sign, count, count + 1), undefined);
-    assert.equal(ejection.isOut, false);
-    assert.equal(ejection.failed(sign, enough, enough + 1), 1_000);
-    assert.deepEqual([ejection.isOut, ejection.reason], [true, sign]);
-  });
-
-  test(`an answer between two signs "${sign}" begins the row anew`, () => {
-    const ejection = new Ejection();
-    for (let round = 0; round < 4; round += 1) {
-      const atMs = round * 1_000;
-      for (let count = 1; count < Math.min(enough, 3); count += 1) ejection.failed(sign, atMs + 1, atMs + 2);
-      ejection.answered(atMs + 3);
-    }
-    assert.equal(ejection.isOut, false);
-  });
-}
-
-test('a time-out of a read that was sent before a later answer came is slowness, not silence', () => {
-  const ejection = new Ejection();
-  for (let atMs = 0; atMs < 100_000; atMs += 5_000) {
-    ejection.answered(atMs + 100);
-    assert.equal(ejection.failed('timeout', atMs, atMs + 5_000), undefined);
-  }
 });
 
 /** Asks so many reads of which every fifth fails; returns whether the node is out then. */
@@ -307,52 +221,6 @@ test('a failed trial keeps the share of errors, and an answer that ends an eject
   assert.equal(other.errorShare(80), 0);
 });
 
-for (const [sign, isTotal] of [
-  ['timeout', false],
-  ['outpaced', false],
-  ['error', true],
-  ['refused', true],
-] as const) {
-  test(`a node that is out by signs "${sign}" ${isTotal ? 'answers no read' : 'may answer some reads'}`, () => {
-    const ejection = new Ejection();
-    assert.equal(ejection.isTotal, false);
-    for (let count = 1; count <= 5; count += 1) ejection.failed(sign, count, count);
-    assert.deepEqual([ejection.reason, ejection.isTotal], [sign, isTotal]);
-  });
-}
-
-test('time-outs of reads that were sent before an answer are no row, and errors are', () => {
-  const ejection = new Ejection();
-  ejection.answered(100);
-  for (const sentAtMs of [50, 99, 100, 100]) assert.equal(ejection.failed('timeout', sentAtMs, 200), undefined);
-  for (let count = 1; count < 5; count += 1) assert.equal(ejection.failed('error', 50, 200), undefined);
-  assert.equal(ejection.failed('error', 50, 200), 1_000);
-});
-
-test('a node has answered lately until a read is left unanswered', () => {
-  const ejection = new Ejection();
-  assert.equal(ejection.hasAnsweredWithin(1_000, 0), false);
-  ejection.answered(100);
-  assert.deepEqual([ejection.hasAnsweredWithin(1_000, 1_100), ejection.hasAnsweredWithin(1_000, 1_101)], [true, false]);
-  ejection.unanswered(100);
-  assert.equal(ejection.hasAnsweredWithin(1_000, 100), true);
-  ejection.unanswered(101);
-  assert.equal(ejection.hasAnsweredWithin(1_000, 101), false);
-  ejection.answered(102);
-  assert.equal(ejection.hasAnsweredWithin(1_000, 102), true);
-});
-
-test('a node that is out is tried after its pause, once at a time', () => {
-  const ejection = new Ejection();
-  ejection.failed('timeout', 0, 5_000);
-  assert.equal(ejection.failed('timeout', 1, 5_000), 1_000);
-  assert.deepEqual([ejection.beginTrial(5_999, 5_000), ejection.beginTrial(6_000, 5_000)], [false, true]);
-  // Reads that clients send it meanwhile are no trial.
-  assert.deepEqual([ejection.failed('timeout', 6_001, 7_000), ejection.beginTrial(11_999, 5_000)], [undefined, false]);
-  assert.deepEqual([ejection.endTrial(false, 11_000), ejection.beginTrial(13_000, 5_000)], [2_000, true]);
-  assert.deepEqual([ejection.endTrial(true, 13_001), ejection.isOut], [undefined, false]);
-});
-
 test('a node with occasional errors must pass three trials in a row', () => {
   const ejection = new Ejection();
   ask(ejection, 50, 0);
@@ -374,52 +242,4 @@ test('a node with occasional errors must pass three trials in a row', () => {
   ejection.beginTrial(nowMs + 5_000, 100);
   ejection.endTrial(true, nowMs + 5_000);
   assert.equal(again(nowMs + 70_000), 1_000);
-});
-
-test('failures of reads sent before the return of a node do not count', () => {
-  const ejection = new Ejection();
-  const sign: FailureSign = 'timeout';
-  ejection.failed(sign, 0, 5_000);
-  ejection.failed(sign, 0, 5_000);
-  ejection.beginTrial(6_000, 1_000);
-  ejection.endTrial(true, 6_001);
-  for (let count = 0; count < 50; count += 1) assert.equal(ejection.failed(sign, 4_000, 9_000), undefined);
-});
-
-test('an answer to a real read ends silence at once', () => {
-  const ejection = new Ejection();
-  ejection.failed('timeout', 0, 1_000);
-  ejection.failed('timeout', 0, 1_000);
-  assert.equal(ejection.answered(1_100), true);
-  assert.deepEqual([ejection.isOut, ejection.answered(1_200)], [false, false]);
-});
-
-test('a node is silent half a second after the first look that nothing was answered since', () => {
-  const silence = new Silence();
-  assert.equal(silence.isOn(1e9), false);
-  silence.looked(100);
-  silence.looked(500);
-  assert.deepEqual([silence.isOn(599), silence.isOn(600)], [false, true]);
-  silence.end();
-  assert.equal(silence.isOn(1e9), false);
-});
-
-test('three checks in a row that find it silent show that it hangs', () => {
-  const silence = new Silence();
-  for (const isTotal of [false, false, true]) {
-    silence.found();
-    assert.equal(silence.isTotal, isTotal);
-  }
-  silence.end();
-  assert.equal(silence.isTotal, false);
-});
-
-test('it is quiet since the first request of a client that nothing was answered after', () => {
-  const silence = new Silence();
-  assert.equal(silence.quietForMs(1e9), -Infinity);
-  silence.asked(100);
-  silence.asked(500);
-  assert.equal(silence.quietForMs(600), 500);
-  silence.end();
-  assert.equal(silence.quietForMs(600), -Infinity);
 });

@@ -6,7 +6,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import type { Progress } from '../../../src/upstream/dispatch/exchange.ts';
-import { wasLostIdle } from '../../../src/upstream/node/live-connection.ts';
+import { wasLostIdle } from '../../../src/upstream/dispatch/fetch-whole.ts';
 import type { Upstream } from '../../../src/upstream/node/upstream.ts';
 import { ask, nodeAt, textOf } from '../../support/node-client.ts';
 import { never } from '../../support/sender.ts';

@@ -4,6 +4,7 @@ import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { RetentionWindow } from '../../../src/upstream/node/retention-window.ts';
 import { holdingOf } from '../../../src/upstream/select/ranking.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
+import { runScript, scriptsIn, type Steps } from '../../support/script.ts';
 import { Draw } from '../../support/spellings.ts';
 
 function version(value: number): LedgerVersion {
@@ -19,18 +20,53 @@ function windowOf(...reports: readonly (readonly [number, number, number])[]): R
   return window;
 }
 
-test('before the first answer there is no window', () => {
-  const window = new RetentionWindow();
-  assert.equal(window.at(0), undefined);
-  assert.equal(window.info, undefined);
-  window.observeRefusal(version(5), 0);
-  assert.equal(window.at(0), undefined);
-});
+const shown = (view: ReturnType<RetentionWindow['at']>) =>
+  view && `${view.oldest}+${view.safeOldest - view.oldest} to ${view.head}`;
 
-test('a ledger that stands still has no margin', () => {
-  const window = windowOf([0, 100, 900], [1000, 100, 900], [2000, 100, 900]);
-  assert.deepEqual(window.at(1_000_000), { head: 900n, oldest: 100n, safeOldest: 100n });
-});
+const info = (oldest: number, head: number, chainId = 4) =>
+  ledgerInfo({ version: BigInt(head), oldest: BigInt(oldest), chainId });
+
+function stepsOf(): Steps {
+  const window = new RetentionWindow();
+  return {
+    report: (atMs: number, oldest: number, head: number, chainId?: number) =>
+      window.observe(info(oldest, head, chainId), atMs),
+    adopt: (atMs: number, oldest: number, head: number) => window.adopt(info(oldest, head), atMs),
+    refuse: (refused: number, atMs: number) => window.observeRefusal(version(refused), atMs),
+    at: (atMs: number) => shown(window.at(atMs)),
+    around: (atMs: number) => shown(window.around(atMs, 'versions')),
+    blocks: (atMs: number) => shown(window.at(atMs, 'blocks')),
+    holding: (wanted: number, atMs: number) => holdingOf(window.at(atMs), version(wanted)),
+    head: () => window.info?.version,
+    observed: () => window.observedAtMs,
+    speed: () => window.pace.edgeSpeed,
+  };
+}
+
+/** Claim and script. `report 5 100 900`: an answer at 5 ms with oldest version and head. `at 5 = 100+20 to 900`: safe from 120 on. */
+const scripts = `
+before the first answer there is no window | at 0 = undefined, head = undefined, blocks 0 = undefined, refuse 5 0, at 0 = undefined
+a ledger that stands still has no margin | report 0 100 900, report 1000 100 900, report 2000 100 900, at 1000000 = 100+0 to 900
+an answer that was overtaken by a newer one changes nothing | report 0 100 1000, report 100 200 1100, at 200 = 200+140 to 1100, report 110 150 1050, report 120 0 1099, at 200 = 200+140 to 1100, observed = 100
+an overtaken answer of the same head does not move the edge back | report 0 100 1000, report 100 200 1000, report 110 150 1000, at 110 = 200+50 to 1000
+a node that reports only an older ledger for ten seconds is believed: it was restored | report 0 100 1000, report 100 200 1100, report 200 50 500 = false, report 10199 50 500 = false, head = 1100, report 10200 50 500 = true, at 10200 = 50+0 to 500, speed = 0
+a node that reports an older ledger now and then is not: one of several behind its name lags | report 0 100 1000, report 1000 100 500, report 9000 100 1000 = false, report 10000 100 500, report 18000 100 1000 = false, report 19000 100 500, report 28999 100 500 = false, head = 1000
+nor is one old answer after a long silence | report 0 100 1000, report 3600000 100 999 = false, head = 1000
+a report of another chain replaces the window at once, with its refusals and speeds | report 0 5000 9000, report 100 5100 9100, refuse 5900 100, around 105 = 5901+50 to 9100, report 110 5200 6000 5 = false, at 110 = 5200+0 to 6000, around 105 = 5200+0 to 6000
+an older snapshot that is adopted replaces the window at once, and a newer one continues it | adopt 0 5000 9000, adopt 100 5200 9100, speed = 2, refuse 5900 100, adopt 110 5300 8000, at 110 = 5300+0 to 8000
+a node that has only a lower edge than before has not gone back on its chain | report 0 200 1000, report 100 100 1000 = false, report 10100 100 1000 = false, at 10100 = 100+0 to 1000
+a larger window is believed at once and its past speed forgotten | report 0 100 1000, report 100 200 1100, report 200 0 1200, at 1000 = 0+0 to 1200
+a refused version and all below it count as pruned for ten seconds, despite headers | report 0 100 1000, refuse 250 50, report 60 100 1000, holding 250 60 = pruned, holding 251 60 = held, at 10049 = 251+0 to 1000, at 10050 = 100+0 to 1000
+a later refusal of a lower version does not weaken an earlier one, and of a higher one replaces it | report 0 100 1000, refuse 250 0, refuse 200 5000, at 9000 = 251+0 to 1000, refuse 300 9000, at 18999 = 301+0 to 1000, refuse 120 19500, at 19500 = 121+0 to 1000
+a refusal is replaced by a lower one when its time is up, and lasts longer when it is repeated | report 0 100 1000, refuse 250 0, refuse 250 5000, at 14999 = 251+0 to 1000, refuse 200 15000, at 15000 = 201+0 to 1000
+a refusal of more than a quarter of a small window is not believed | report 0 100 1000, refuse 326 0 = false, at 0 = 100+0 to 1000, refuse 325 0 = true, at 0 = 326+0 to 1000
+nor is one farther above the edge than a pruner moves between two looks | report 0 400000000 550000000, refuse 410000001 0, at 0 = 400000000+0 to 550000000, refuse 410000000 0, at 0 = 410000001+0 to 550000000
+a refusal below the edge changes nothing | report 0 100 1000, refuse 40 0, at 0 = 100+0 to 1000
+reports 25 ms apart are samples of their own | report 0 0 1000, report 25 0 1000, report 50 100 1000, speed = 2
+a window of one version has blocks | report 0 1000 1000, blocks 0 = 100+0 to 100
+`;
+
+for (const [claim, script] of scriptsIn(scripts)) test(claim, () => runScript(stepsOf(), script));
 
 test('an edge that moves steadily is expected where it will be on arrival, and a little further', () => {
   const reports = Array.from(
@@ -51,7 +87,6 @@ test('a window in blocks moves as its versions do', () => {
   );
   const window = windowOf(...reports);
   assert.deepEqual(window.at(4900 + 500, 'blocks'), { head: 11_470n, oldest: 1080n, safeOldest: 1080n + 108n });
-  assert.equal(new RetentionWindow().at(0, 'blocks'), undefined);
 });
 
 test('an edge that moves in steps is expected to make its next step at any moment', () => {
@@ -63,129 +98,6 @@ test('an edge that moves in steps is expected to make its next step at any momen
   assert.ok(view !== undefined && view.safeOldest >= view.oldest + 1800n, String(view?.safeOldest));
 });
 
-test('an answer that was overtaken by a newer one changes nothing', () => {
-  const window = windowOf([0, 100, 1000], [100, 200, 1100]);
-  const before = window.at(200);
-  window.observe(ledgerInfo({ version: 1050n, oldest: 150n }), 110);
-  window.observe(ledgerInfo({ version: 1099n, oldest: 0n }), 120);
-  assert.deepEqual(window.at(200), before);
-  assert.equal(window.observedAtMs, 100);
-});
-
-test('an overtaken answer of the same head does not move the edge back', () => {
-  const window = windowOf([0, 100, 1000], [100, 200, 1000]);
-  window.observe(ledgerInfo({ version: 1000n, oldest: 150n }), 110);
-  assert.equal(window.at(200)?.oldest, 200n);
-});
-
-test('a node that reports only an older ledger for ten seconds is believed: it was restored', () => {
-  const window = windowOf([0, 100, 1000], [100, 200, 1100]);
-  const older = ledgerInfo({ version: 500n, oldest: 50n });
-  assert.equal(window.observe(older, 200), false);
-  assert.equal(window.observe(older, 10_199), false);
-  assert.equal(window.info?.version, 1100n);
-  assert.equal(window.observe(older, 10_200), true);
-  assert.deepEqual(window.at(10_200), { head: 500n, oldest: 50n, safeOldest: 50n });
-  assert.equal(window.pace.edgeSpeed, 0);
-});
-
-test('a node that reports an older ledger now and then is not believed: one of several behind its name lags', () => {
-  const window = windowOf([0, 100, 1000]);
-  for (let atMs = 1_000; atMs <= 60_000; atMs += 1_000) {
-    const version = atMs % 9_000 === 0 ? 1000n : 500n;
-    assert.equal(window.observe(ledgerInfo({ version, oldest: 100n }), atMs), false);
-  }
-});
-
-test('one old answer after a long silence is not believed', () => {
-  const window = windowOf([0, 100, 1000]);
-  assert.equal(window.observe(ledgerInfo({ version: 999n, oldest: 100n }), 3_600_000), false);
-  assert.equal(window.info?.version, 1000n);
-});
-
-test('a report of another chain replaces the window at once, with its refusals and speeds', () => {
-  const window = windowOf([0, 5000, 9000], [100, 5100, 9100]);
-  window.observeRefusal(version(5900), 100);
-  assert.equal(window.around(105, 'versions')?.oldest, 5901n);
-  assert.equal(window.observe(ledgerInfo({ version: 6000n, oldest: 5200n, chainId: 5 }), 110), false);
-  assert.deepEqual(window.at(110), { head: 6000n, oldest: 5200n, safeOldest: 5200n });
-  assert.deepEqual(window.around(105, 'versions'), window.at(110));
-});
-
-test('an older snapshot that is adopted replaces the window at once, and a newer one continues it', () => {
-  const window = new RetentionWindow();
-  window.adopt(ledgerInfo({ version: 9000n, oldest: 5000n }), 0);
-  window.adopt(ledgerInfo({ version: 9100n, oldest: 5200n }), 100);
-  assert.equal(window.pace.edgeSpeed, 2);
-  window.observeRefusal(version(5900), 100);
-  window.adopt(ledgerInfo({ version: 8000n, oldest: 5300n }), 110);
-  assert.deepEqual(window.at(110), { head: 8000n, oldest: 5300n, safeOldest: 5300n });
-});
-
-test('a node that has only a lower edge than before has not gone back on its chain', () => {
-  const window = windowOf([0, 200, 1000]);
-  const deeper = ledgerInfo({ version: 1000n, oldest: 100n });
-  assert.equal(window.observe(deeper, 100), false);
-  assert.equal(window.observe(deeper, 10_100), false);
-  assert.equal(window.at(10_100)?.oldest, 100n);
-});
-
-test('a larger window is believed at once and its past speed forgotten', () => {
-  const window = windowOf([0, 100, 1000], [100, 200, 1100], [200, 0, 1200]);
-  assert.deepEqual(window.at(1000), { head: 1200n, oldest: 0n, safeOldest: 0n });
-});
-
-test('a refused version and all below it count as pruned for ten seconds, despite headers', () => {
-  const window = windowOf([0, 100, 1000]);
-  window.observeRefusal(version(250), 50);
-  window.observe(ledgerInfo({ version: 1000n, oldest: 100n }), 60);
-  assert.equal(window.at(60)?.oldest, 251n);
-  assert.equal(holdingOf(window.at(60), version(250)), 'pruned');
-  assert.equal(holdingOf(window.at(60), version(251)), 'held');
-  assert.equal(window.at(10_049)?.oldest, 251n);
-  assert.equal(window.at(10_050)?.oldest, 100n);
-});
-
-test('a later refusal of a lower version does not weaken an earlier one, and of a higher one replaces it', () => {
-  const window = windowOf([0, 100, 1000]);
-  window.observeRefusal(version(250), 0);
-  window.observeRefusal(version(200), 5000);
-  assert.equal(window.at(9_000)?.oldest, 251n);
-  window.observeRefusal(version(300), 9_000);
-  assert.equal(window.at(18_999)?.oldest, 301n);
-  window.observeRefusal(version(120), 19_500);
-  assert.equal(window.at(19_500)?.oldest, 121n);
-});
-
-test('a refusal is replaced by a lower one when its time is up, and lasts longer when it is repeated', () => {
-  const window = windowOf([0, 100, 1000]);
-  window.observeRefusal(version(250), 0);
-  window.observeRefusal(version(250), 5_000);
-  assert.equal(window.at(14_999)?.oldest, 251n);
-  window.observeRefusal(version(200), 15_000);
-  assert.equal(window.at(15_000)?.oldest, 201n);
-});
-
-test('a refusal far above the edge is not believed: no pruner moves so far between two looks', () => {
-  const small = windowOf([0, 100, 1000]);
-  small.observeRefusal(version(326), 0);
-  assert.equal(small.at(0)?.oldest, 100n);
-  small.observeRefusal(version(325), 0);
-  assert.equal(small.at(0)?.oldest, 326n);
-
-  const usual = windowOf([0, 400_000_000, 550_000_000]);
-  usual.observeRefusal(version(410_000_001), 0);
-  assert.equal(usual.at(0)?.oldest, 400_000_000n);
-  usual.observeRefusal(version(410_000_000), 0);
-  assert.equal(usual.at(0)?.oldest, 410_000_001n);
-});
-
-test('a refusal below the edge changes nothing', () => {
-  const window = windowOf([0, 100, 1000]);
-  window.observeRefusal(version(40), 0);
-  assert.equal(window.at(0)?.oldest, 100n);
-});
-
 test('answers by the thousand cost one sample in 50 ms, and the speed stays right', () => {
   const window = new RetentionWindow();
   for (let index = 0; index < 200_000; index += 1) {
@@ -194,10 +106,6 @@ test('answers by the thousand cost one sample in 50 ms, and the speed stays righ
   }
   assert.ok(Math.abs(window.pace.edgeSpeed - 20) < 0.1, String(window.pace.edgeSpeed));
   assert.equal(window.info?.oldestVersion, 399_998n);
-});
-
-test('reports 25 ms apart are samples of their own', () => {
-  assert.equal(windowOf([0, 0, 1000], [25, 0, 1000], [50, 100, 1000]).pace.edgeSpeed, 2);
 });
 
 /** A window whose edge moves once, between the first and the second of `count` reports. */
@@ -212,11 +120,6 @@ test('speeds are of the last 15 s, and of 300 samples at most', () => {
   assert.equal(movedOnce(152, 100).pace.edgeSpeed, 0);
   assert.ok(movedOnce(300, 25).pace.edgeSpeed > 0);
   assert.equal(movedOnce(301, 25).pace.edgeSpeed, 0);
-});
-
-test('a window of one version has blocks', () => {
-  const window = windowOf([0, 1000, 1000]);
-  assert.deepEqual(window.at(0, 'blocks'), { head: 100n, oldest: 100n, safeOldest: 100n });
 });
 
 /** A node whose edge moves 20,000 versions a second, one step every `stepMs`. */

@@ -242,42 +242,30 @@ test('only nodes that are as good for a request stand in for the best, and their
 });
 
 const twin = node('twin', { oldest: 480, head: 1000, cost: 9 });
-const places: readonly (readonly [string, readonly Candidate[], string, boolean])[] = [
-  ['a full node is passed over for one that is as good', [{ ...full, isFull: true }, twin], 'twin', true],
-  ['a deeper one stands in as well', [{ ...full, isFull: true }, middle], 'middle', true],
-  [
-    'archival nodes stand in while half of their places are free',
-    [{ ...full, isFull: true }, archive],
-    'archive',
-    true,
-  ],
-  [
-    'and not beyond, because they keep the others',
-    [
-      { ...full, isFull: true },
-      { ...archive, isHalfFull: true },
-    ],
-    'full',
-    false,
-  ],
-  ['of their own versions they give all places', [{ ...archive, isHalfFull: true }], 'archive', true],
-  ['without a free place the request waits at the best', [{ ...full, isFull: true }, broken], 'full', false],
-  [
-    'a node that is worse never stands in',
-    [
-      { ...full, isFull: true },
-      { ...middle, isEjected: true },
-    ],
-    'full',
-    false,
-  ],
-];
 
-for (const [claim, fleet, name, isFree] of places) {
+/** Claim, nodes, and the choice. */
+const places = `
+a full node is passed over for one that is as good | busy twin | twin at once
+a deeper one stands in as well | busy middle | middle at once
+archival nodes stand in while half of their places are free | busy archive | archive at once
+and not beyond, because they keep the others | busy half-archive | busy after a wait
+archival nodes give all places to their own versions | half-archive | half-archive at once
+without a free place the request waits at the best | busy broken | busy after a wait
+a node that is worse never stands in | busy ejected-middle | busy after a wait
+`;
+
+for (const line of places.trim().split('\n')) {
+  const [claim = '', names = '', expected] = line.split('|').map((part) => part.trim());
   test(`places: ${claim}`, () => {
+    const waiting = [
+      twin,
+      { ...archive, name: 'half-archive', isHalfFull: true },
+      { ...middle, name: 'ejected-middle', isEjected: true },
+    ];
+    const fleet = names.split(' ').flatMap((name) => [...nodes, ...waiting].find((each) => each.name === name) ?? []);
     for (const nodes of [fleet, fleet.toReversed()]) {
       const choice = pick(nodes, at(800), noAnswers);
-      assert.deepEqual([choice?.node.name, choice?.isFree], [name, isFree]);
+      assert.equal(`${choice?.node.name} ${choice?.isFree === true ? 'at once' : 'after a wait'}`, expected);
     }
   });
 }

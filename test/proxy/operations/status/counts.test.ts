@@ -11,8 +11,7 @@ import { createHttpMetrics } from '../../../../src/proxy/http/http-metrics.ts';
 import { routeNames } from '../../../../src/proxy/routes/route-table.ts';
 import { createLatestMetrics } from '../../../../src/proxy/reads/freshness.ts';
 import { createOverloadMetrics } from '../../../../src/proxy/http/http-metrics.ts';
-import { createSenderMetrics } from '../../../../src/upstream/dispatch/sender-metrics.ts';
-import { createUpstreamMetrics } from '../../../../src/upstream/upstream-metrics.ts';
+import { createSenderMetrics, createUpstreamMetrics } from '../../../../src/upstream/upstream-metrics.ts';
 import {
   attemptTimes,
   bucketsOf,
@@ -24,13 +23,13 @@ import {
   repairs,
   totalOf,
 } from '../../../../src/proxy/operations/status/counts.ts';
+import { emptyFleet } from '../../../support/sender.ts';
 
 const zero = (): number => 0;
 
 /** Metrics of one process, every family that the page reads among them. */
 function gatewayMetrics() {
   const registry = new Registry();
-  const gauges = { waiting: 0, nodes: [] };
   return {
     registry,
     access: createAccessMetrics(registry, false, { keys: () => 0, plans: () => ['free'], waiting: () => 0 }),
@@ -44,14 +43,8 @@ function gatewayMetrics() {
     http: createHttpMetrics(registry, routeNames),
     latest: createLatestMetrics(registry),
     overload: createOverloadMetrics(registry, { connections: zero, lagSeconds: zero, answerBytes: zero }),
-    sender: createSenderMetrics(registry, () => gauges),
-    upstream: createUpstreamMetrics(registry, {
-      upstreams: [],
-      head: undefined,
-      oldest: undefined,
-      outageSinceMs: undefined,
-      latest: { clientsAhead: 0 },
-    }),
+    sender: createSenderMetrics(registry, emptyFleet),
+    upstream: createUpstreamMetrics(registry, emptyFleet),
     counts: () => countsOf(readFamilies(registry, countedFamilies)),
   };
 }
