@@ -13,12 +13,11 @@ import { parseArgs, promisify } from 'node:util';
 import { constants, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 import { Redis } from 'ioredis';
 import { cacheKey } from '../src/cache/key.ts';
-import { decodeRecord, encodeRecord, encodeReference } from '../src/cache/record.ts';
+import { type CachedResponse, decodeRecord, encodeRecord, encodeReference } from '../src/cache/record.ts';
 import { AnswerNames } from '../src/cache/redis/redis-keys.ts';
 import { LedgerVersion } from '../src/ledger/version.ts';
 import modules from '../src/sample/data/modules.json' with { type: 'json' };
 import resources from '../src/sample/data/resources.json' with { type: 'json' };
-import type { CachedResponse } from '../src/cache/entry.ts';
 import { answerOf } from './support/cache-data.ts';
 
 const { values } = parseArgs({ options: { rounds: { type: 'string', default: '7' } } });

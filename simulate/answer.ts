@@ -2,7 +2,7 @@
  * Answers of nodes: bytes of the subject's size, which change when the subject is written. The product's own policy
  * decides whether an answer is kept.
  */
-import { contentDigest, type CachedResponse } from '../src/cache/entry.ts';
+import { contentDigest, type CachedResponse } from '../src/cache/record.ts';
 import { decide } from '../src/proxy/reads/policy.ts';
 import { JsonBody } from '../src/ledger/answer-body.ts';
 import type { LedgerInfo } from '../src/ledger/ledger-headers.ts';

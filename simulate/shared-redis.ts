@@ -2,7 +2,7 @@
  * One Redis of a group of replicas in simulated time: from when an answer can be read, which replica leads a read, and
  * the commands and bytes of each step. A model of `src/cache/redis/shared-tier.ts` and `leases.ts`.
  */
-import type { CachedResponse } from '../src/cache/entry.ts';
+import type { CachedResponse } from '../src/cache/record.ts';
 import { storedBytes } from './measured.ts';
 import type { Others, SharedRead } from './others.ts';
 import { uniformOf } from './random.ts';

@@ -1,5 +1,5 @@
 /** Reads and answers that caches are filled with. */
-import { contentDigest, type CachedResponse } from '../../src/cache/entry.ts';
+import { contentDigest, type CachedResponse } from '../../src/cache/record.ts';
 import { cacheKey, type CacheKey } from '../../src/cache/key.ts';
 import type { LedgerVersion } from '../../src/ledger/version.ts';
 

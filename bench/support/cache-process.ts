@@ -7,7 +7,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import { keyText, type CacheKey } from '../../src/cache/key.ts';
-import type { CachedResponse } from '../../src/cache/entry.ts';
+import type { CachedResponse } from '../../src/cache/record.ts';
 import { MemoryCache } from '../../src/cache/memory/memory.ts';
 import { answerOf, bodyOf, keyOf } from './cache-data.ts';
 

@@ -3,7 +3,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { CachedResponse } from '../../src/cache/entry.ts';
+import type { CachedResponse } from '../../src/cache/record.ts';
 import type { CurrentEpoch } from '../../src/cache/epoch/registry.ts';
 import type { CacheKey } from '../../src/cache/key.ts';
 import { AnswerStore } from '../../src/cache/store/store.ts';

@@ -4,7 +4,7 @@
  */
 export { type Cache, createCache } from './cache.ts';
 export { Coalescer } from './coalesce.ts';
-export { type CachedResponse, type ContentCoding, createEntry, mutableTtlMs, ownBytes } from './entry.ts';
+export { type CachedResponse, type ContentCoding, createEntry, mutableTtlMs, ownBytes } from './record.ts';
 export { cacheKey, type CacheKey } from './key.ts';
 export { kinds, type Operation } from './kinds.ts';
 export type { CacheLocation } from './memory/memory.ts';

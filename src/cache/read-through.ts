@@ -1,13 +1,12 @@
 import { type Span, within } from '../metrics/index.ts';
 import type { CancelSignal } from '../ledger/index.ts';
 import { Coalescer, type FlightCaller } from './coalesce.ts';
-import type { CachedResponse } from './entry.ts';
+import type { CachedResponse, Lookup, Miss } from './record.ts';
 import { keyText, type CacheKey } from './key.ts';
 import type { LeaseTurn } from './redis/leases.ts';
 import type { MemoryCache } from './memory/memory.ts';
 import { ProvisionalReads } from './provisional.ts';
 import { keyMatcher, type PurgeScope } from './purge/purge-scope.ts';
-import type { Lookup, Miss } from './record.ts';
 import type { EntryInspection } from './redis/shared-tier.ts';
 import type { AnswerLoad, ForgottenReads, Loaded, ReadFlights, SecondTier, StoreTier } from './tiers.ts';
 

@@ -2,10 +2,9 @@
 import type { Registry } from 'prom-client';
 import type { CancelSignal, LedgerVersion } from '../ledger/index.ts';
 import type { Journal, Span } from '../metrics/index.ts';
-import type { CachedResponse } from './entry.ts';
+import type { CachedResponse, Miss } from './record.ts';
 import type { EpochRegistry } from './epoch/registry.ts';
 import type { MemoryCache } from './memory/memory.ts';
-import type { Miss } from './record.ts';
 import type { Leases } from './redis/leases.ts';
 import type { SharedTier } from './redis/shared-tier.ts';
 import type { AnswerStore } from './store/store.ts';

@@ -2,12 +2,11 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
-import type { CachedResponse } from '../../src/cache/entry.ts';
+import { type CachedResponse, encodeRecord, encodeReference } from '../../src/cache/record.ts';
 import { Leases } from '../../src/cache/redis/leases.ts';
 import { MemoryCache } from '../../src/cache/memory/memory.ts';
 import { ReadThrough } from '../../src/cache/read-through.ts';
 import type { AnswerLoad } from '../../src/cache/tiers.ts';
-import { encodeRecord, encodeReference } from '../../src/cache/record.ts';
 import { AnswerNames } from '../../src/cache/redis/redis-keys.ts';
 import { SharedTier } from '../../src/cache/redis/shared-tier.ts';
 import type { WriteOutcome } from '../../src/cache/write-behind.ts';

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { zstdCompressSync } from 'node:zlib';
-import type { AnswerContent, CachedResponse } from '../../src/cache/entry.ts';
 import {
+  type AnswerContent,
+  type CachedResponse,
   decodeRecord,
   decodeReference,
   encodeRecord,

@@ -1,5 +1,5 @@
 /** Answers as the tiers keep them. */
-import { contentDigest, type AnswerContent, type CachedResponse } from '../../src/cache/entry.ts';
+import { contentDigest, type AnswerContent, type CachedResponse } from '../../src/cache/record.ts';
 import { cacheKey, type CacheKey } from '../../src/cache/key.ts';
 import type { ReadThrough } from '../../src/cache/read-through.ts';
 import type { NamedEpoch } from '../../src/cache/redis/redis-keys.ts';

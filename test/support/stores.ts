@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import type { CachedResponse } from '../../src/cache/entry.ts';
+import type { CachedResponse } from '../../src/cache/record.ts';
 import type { CurrentEpoch } from '../../src/cache/epoch/registry.ts';
 import type { CacheKey } from '../../src/cache/key.ts';
 import { AnswerStore } from '../../src/cache/store/store.ts';

@@ -1,5 +1,15 @@
-import { bodyLength, bodyOffset, bodyOffsetOf, readHead, writeHead } from '../record.ts';
-import { nothingCoded, ownBytes, type CachedResponse, type Coded, type ContentCoding } from '../entry.ts';
+import {
+  bodyLength,
+  bodyOffset,
+  bodyOffsetOf,
+  type CachedResponse,
+  type Coded,
+  type ContentCoding,
+  nothingCoded,
+  ownBytes,
+  readHead,
+  writeHead,
+} from '../record.ts';
 import { firstField, HashIndex, none, type Row } from './hash-index.ts';
 import { largestPiece, mostPages, Slabs } from './slabs.ts';
 

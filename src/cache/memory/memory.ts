@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { Answers, type AnswerId, type BytesRange } from './answers.ts';
-import type { CachedResponse, Coded, ContentCoding } from '../entry.ts';
+import type { CachedResponse, Coded, ContentCoding } from '../record.ts';
 import type { CacheKey } from '../key.ts';
 import { operations, type Operation } from '../kinds.ts';
 import { marksMatcher, marksOf, type PurgeScope } from '../purge/purge-scope.ts';

@@ -1,18 +1,19 @@
 import type { Redis } from 'ioredis';
 import type { Span } from '../../metrics/index.ts';
-import { answerBytes, type CachedResponse } from '../entry.ts';
-import { admits } from '../epoch/epoch.ts';
-import type { CacheKey } from '../key.ts';
 import {
+  answerBytes,
+  type CachedResponse,
   decodeReference,
   encodeRecord,
   encodeReference,
-  lookUp,
-  referenceTo,
   type FindAnswer,
+  lookUp,
   type Lookup,
   type Miss,
+  referenceTo,
 } from '../record.ts';
+import { admits } from '../epoch/epoch.ts';
+import type { CacheKey } from '../key.ts';
 import { WriteBehind, type QueuedWrite, type WriteOptions, type WriteOutcome } from '../write-behind.ts';
 import type { RedisClient } from './redis-client.ts';
 import type { AnswerNames } from './redis-keys.ts';

@@ -3,8 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { settlesWithin } from '../../ledger/index.ts';
-import type { CachedResponse } from '../entry.ts';
-import { bodyOffsetOf, writeHead } from '../record.ts';
+import { bodyOffsetOf, type CachedResponse, writeHead } from '../record.ts';
 import { WriteBehind, type QueuedWrite, type WriteOutcome } from '../write-behind.ts';
 import {
   nameBytes,

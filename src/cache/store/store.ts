@@ -1,11 +1,18 @@
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { mutableTtlMs, type CachedResponse } from '../entry.ts';
+import {
+  type CachedResponse,
+  encodeReference,
+  type FindAnswer,
+  lookUp,
+  type Lookup,
+  mutableTtlMs,
+  referenceTo,
+} from '../record.ts';
 import { admits, epochAt } from '../epoch/epoch.ts';
 import type { CurrentEpoch } from '../epoch/registry.ts';
 import { keyText, versionOf, type CacheKey } from '../key.ts';
 import { marksOf, scopeMarks, type PurgeScope, type ScopeMark } from '../purge/purge-scope.ts';
-import { encodeReference, lookUp, referenceTo, type FindAnswer, type Lookup } from '../record.ts';
 import type { WriteOptions, WriteOutcome } from '../write-behind.ts';
 import { faultOf, isUnusable, pathOf } from './file.ts';
 import { recordBytes, StoreLink, type ThreadSetup } from './link.ts';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { Answers } from '../../../src/cache/memory/answers.ts';
-import { contentDigest, type AnswerContent, type CachedResponse } from '../../../src/cache/entry.ts';
+import { contentDigest, type AnswerContent, type CachedResponse } from '../../../src/cache/record.ts';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { answerOf } from '../../support/answers.ts';
 import { fc } from '../../support/fast-check.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { AnswerContent, CachedResponse } from '../../../src/cache/entry.ts';
+import type { AnswerContent, CachedResponse } from '../../../src/cache/record.ts';
 import { cacheKey, keyText, readText, type CacheKey, type KeyParts } from '../../../src/cache/key.ts';
 import { MemoryCache, type CacheLocation } from '../../../src/cache/memory/memory.ts';
 import type { PurgeScope } from '../../../src/cache/purge/purge-scope.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { contentDigest, type CachedResponse } from '../../../src/cache/entry.ts';
+import { contentDigest, type CachedResponse } from '../../../src/cache/record.ts';
 import { cacheKey, keyText, type CacheKey } from '../../../src/cache/key.ts';
 import { MemoryCache } from '../../../src/cache/memory/memory.ts';
 import { Address } from '../../../src/ledger/address.ts';

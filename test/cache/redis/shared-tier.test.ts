@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
-import type { AnswerContent } from '../../../src/cache/entry.ts';
+import type { AnswerContent } from '../../../src/cache/record.ts';
 import { AnswerNames } from '../../../src/cache/redis/redis-keys.ts';
 import { SharedTier } from '../../../src/cache/redis/shared-tier.ts';
 import { answerOf, anyEpoch, keyAt } from '../../support/answers.ts';

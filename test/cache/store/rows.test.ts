@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { test, type TestContext } from 'node:test';
-import { contentDigest } from '../../../src/cache/entry.ts';
+import { bodyOffsetOf, contentDigest, decodeRecord, writeHead } from '../../../src/cache/record.ts';
 import {
   isUnusable,
   logBytesOf,
@@ -21,7 +21,6 @@ import {
   StoreWriter,
   type WriteBatch,
 } from '../../../src/cache/store/rows.ts';
-import { bodyOffsetOf, decodeRecord, writeHead } from '../../../src/cache/record.ts';
 import { answerOf } from '../../support/answers.ts';
 import { storeFolder } from '../../support/stores.ts';
 

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test, type TestContext } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { mutableTtlMs, type CachedResponse } from '../../../src/cache/entry.ts';
+import { mutableTtlMs, type CachedResponse } from '../../../src/cache/record.ts';
 import type { CurrentEpoch } from '../../../src/cache/epoch/registry.ts';
 import { MemoryCache } from '../../../src/cache/memory/memory.ts';
 import { ReadThrough } from '../../../src/cache/read-through.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
-import { createEntry } from '../../../../src/cache/entry.ts';
+import { createEntry } from '../../../../src/cache/record.ts';
 import { GatewayError } from '../../../../src/ledger/errors.ts';
 import type { CancelSignal } from '../../../../src/ledger/stop.ts';
 import type { LedgerVersion } from '../../../../src/ledger/version.ts';
