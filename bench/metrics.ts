@@ -6,7 +6,7 @@
  *     npm run bench:metrics -- [--rounds N]
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { createCacheMetrics } from '../src/cache/cache-metrics.ts';
+import { createCacheMetrics } from '../src/cache/cache.ts';
 import { createHttpMetrics, type HttpMetrics } from '../src/proxy/http/http-metrics.ts';
 import { routeNames } from '../src/proxy/routes/route-table.ts';
 import { type CountedRequest } from '../src/metrics/request-labels.ts';

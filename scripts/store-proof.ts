@@ -144,9 +144,15 @@ async function reads(): Promise<void> {
     const memory = new MemoryCache({ maxBytes: 2 ** 30, onEvict: () => {} });
     const store = await openStore(cleanUp.folder(), 2 ** 31);
     let left = 0;
-    const times = { timeoutMs: 1_000, ttlMs: 600_000 };
-    const onWritten = () => (left -= 1);
-    const tier = new SharedTier(link, times, { names: () => names, findAnswer: () => undefined, onWritten });
+    const times = { timeoutMs: 1_000, ttlMs: 600_000, followMs: 0 };
+    const counts = { wrote: () => (left -= 1), lookedUp: () => {}, turned: () => {} };
+    const tier = new SharedTier(
+      link,
+      times,
+      () => names,
+      () => undefined,
+      counts,
+    );
     for (let index = 0; index < count; index += 1) {
       const [key, answer] = [keyOf(index), bodyOf(index, size)];
       memory.store(key, answer);

@@ -1,6 +1,6 @@
 /**
  * One Redis of a group of replicas in simulated time: from when an answer can be read, which replica leads a read, and
- * the commands and bytes of each step. A model of `src/cache/redis/shared-tier.ts` and `leases.ts`.
+ * the commands and bytes of each step. A model of `src/cache/redis/shared-tier.ts`.
  */
 import type { CachedResponse } from '../src/cache/record.ts';
 import { storedBytes } from './measured.ts';
@@ -12,7 +12,7 @@ import type { RedisShape } from './shape.ts';
 /** Bytes of a command with its name and answer on the wire, without the value. */
 const wireBytes = 140;
 const referenceBytes = 30;
-/** Polls of a follower: the first pause, its growth, and the longest one (`src/cache/redis/leases.ts`). */
+/** Polls of a follower: the first pause, its growth, and the longest one (`src/cache/redis/shared-tier.ts`). */
 const poll = { firstMs: 4, growth: 1.5, longestMs: 40 } as const;
 /** Answers above this size are written only where Redis does not hold them (`src/cache/redis/shared-tier.ts`). */
 const smallBytes = 1_024;

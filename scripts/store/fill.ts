@@ -26,6 +26,7 @@ export async function openStore(folder: string, maxBytes: number, onDropped: (an
   const store = new AnswerStore(setup, {
     place: () => place,
     findAnswer: () => undefined,
+    onLookup: () => {},
     onWritten: (outcome, answers) => {
       if (outcome !== 'written') onDropped(answers);
     },

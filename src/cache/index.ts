@@ -8,8 +8,9 @@ export { type CachedResponse, type ContentCoding, createEntry, mutableTtlMs, own
 export { cacheKey, type CacheKey } from './key.ts';
 export { kinds, type Operation } from './kinds.ts';
 export type { CacheLocation } from './memory/memory.ts';
-export type { PurgeScope } from './purge/purge-scope.ts';
+export type { PurgeScope } from './purge.ts';
+export type { Loaded } from './read-through.ts';
 export { redisConnections } from './redis/redis-link.ts';
 export { RedisSource } from './redis/redis-source.ts';
 export { faultOf } from './store/file.ts';
-export type { Loaded, ReadFlights } from './tiers.ts';
+export type { ReadFlights } from './store/store.ts';

@@ -310,8 +310,19 @@ function checksum(key: CacheKey, text: string): string {
 /** The reason of a miss. `damaged`: the entry is foreign or truncated, and is to be overwritten. */
 export type Miss = 'absent' | 'damaged' | 'unavailable';
 
-/** The result of a look-up. `ttlMs`: remaining lifetime of a mutable answer. */
-export type Lookup = { readonly answer: CachedResponse; readonly ttlMs?: number | undefined } | { readonly miss: Miss };
+/** An answer that a tier has. `ttlMs`: remaining lifetime of a mutable one. */
+export interface FoundAnswer {
+  readonly answer: CachedResponse;
+  readonly ttlMs?: number | undefined;
+}
+
+/** The result of a look-up. */
+export type Lookup = FoundAnswer | { readonly miss: Miss };
+
+/** The outcome of a look-up, as it is counted. */
+export function outcomeOf(lookup: Lookup): 'hit' | Miss {
+  return 'answer' in lookup ? 'hit' : lookup.miss;
+}
 
 /** Looks in memory by digest, which spares the transfer of a record and its proof. */
 export type FindAnswer = (digest: string) => CachedResponse | undefined;

@@ -1,7 +1,7 @@
 /** Answers above the second newest head: when each of them ends, and how. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { ProvisionalReads } from '../../src/cache/provisional.ts';
+import { ProvisionalReads } from '../../src/cache/read-through.ts';
 import { keyAt } from '../support/answers.ts';
 
 /** Reads whose ends are noted as `version end`. */

@@ -3,10 +3,8 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
 import { type CachedResponse, encodeRecord, encodeReference } from '../../src/cache/record.ts';
-import { Leases } from '../../src/cache/redis/leases.ts';
 import { MemoryCache } from '../../src/cache/memory/memory.ts';
-import { ReadThrough } from '../../src/cache/read-through.ts';
-import type { AnswerLoad } from '../../src/cache/tiers.ts';
+import { type AnswerLoad, ReadThrough } from '../../src/cache/read-through.ts';
 import { AnswerNames } from '../../src/cache/redis/redis-keys.ts';
 import { SharedTier } from '../../src/cache/redis/shared-tier.ts';
 import type { WriteOutcome } from '../../src/cache/write-behind.ts';
@@ -28,14 +26,19 @@ async function tiers(t: TestContext, timeoutMs = 1_000, server?: Awaited<ReturnT
   const written: WriteOutcome[] = [];
   const lookups: string[] = [];
   const times = { timeoutMs, ttlMs: 60_000, followMs: 10_000 };
-  const tier = new SharedTier(link, times, {
-    names: () => keys,
-    findAnswer: (digest) => memory.findAnswer(digest),
-    onWritten: (outcome) => written.push(outcome),
-  });
-  const leases = new Leases(link, (of) => keys.lease(of), times);
-  const shared = { tier, leases, onLookup: (outcome: string) => lookups.push(outcome), onTurn: () => {} };
-  return { server, memory, written, lookups, reads: new ReadThrough({ memory, shared }) };
+  const counts = {
+    wrote: (outcome: WriteOutcome) => written.push(outcome),
+    lookedUp: (outcome: string) => lookups.push(outcome),
+    turned: () => {},
+  };
+  const shared = new SharedTier(
+    link,
+    times,
+    () => keys,
+    (digest) => memory.findAnswer(digest),
+    counts,
+  );
+  return { server, memory, written, lookups, reads: new ReadThrough(memory, undefined, shared) };
 }
 
 /** The mark that replaces the lease, which lives for half a second; `null`: none, or this process saw it too late. */

@@ -20,7 +20,7 @@ import { findU64 } from '../../src/ledger/version.ts';
 import { readKeysFile } from '../../src/access/keys/file-keys.ts';
 import { HeaderBlocks, readHead } from '../../src/proxy/http/fast-path/request-head.ts';
 import { Tracer } from '../../src/metrics/trace/span.ts';
-import { findScope } from '../../src/cache/purge/purge-scope.ts';
+import { findScope } from '../../src/cache/purge.ts';
 import { findOperator } from '../../src/proxy/operations/operations-access.ts';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/http/negotiate.ts';
 import { requestHeaders } from '../../src/proxy/routes/pass-through.ts';

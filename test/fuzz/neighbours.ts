@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { JsonBody } from '../../src/ledger/answer-body.ts';
-import { findScope, formatScope, keyMatcher } from '../../src/cache/purge/purge-scope.ts';
+import { findScope, formatScope, keyMatcher } from '../../src/cache/purge.ts';
 import { decodeRecord, decodeReference, encodeRecord, encodeReference } from '../../src/cache/record.ts';
 import type { RedisClient } from '../../src/cache/redis/redis-client.ts';
 import type { RedisLink } from '../../src/cache/redis/redis-link.ts';

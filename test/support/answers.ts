@@ -1,9 +1,8 @@
 /** Answers as the tiers keep them. */
 import { contentDigest, type AnswerContent, type CachedResponse } from '../../src/cache/record.ts';
 import { cacheKey, type CacheKey } from '../../src/cache/key.ts';
-import type { ReadThrough } from '../../src/cache/read-through.ts';
+import type { AnswerLoad, Loaded, ReadThrough } from '../../src/cache/read-through.ts';
 import type { NamedEpoch } from '../../src/cache/redis/redis-keys.ts';
-import type { AnswerLoad, Loaded } from '../../src/cache/tiers.ts';
 import { LedgerVersion } from '../../src/ledger/version.ts';
 
 /** A final answer; `body` as text, or as a number of bytes that are all alike. */

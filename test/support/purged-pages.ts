@@ -1,5 +1,5 @@
 /** The pages that a purge covers, by their text: memory itself compares hashes. */
-import { accountStarts, type PurgeScope } from '../../src/cache/purge/purge-scope.ts';
+import { accountStarts, type PurgeScope } from '../../src/cache/purge.ts';
 
 /** A predicate: whether the scope covers reads on a page. */
 export function pageMatcher(scope: Exclude<PurgeScope, { kind: 'read' }>): (page: string) => boolean {

@@ -51,6 +51,7 @@ export function startStore(t: TestContext, options: TestStoreWriteOptions): Test
   const store = new AnswerStore(setup, {
     place: options.place ?? (() => place),
     findAnswer: () => undefined,
+    onLookup: () => {},
     onWritten: () => {},
     onFault: (fault) => faults.push(fault),
   });

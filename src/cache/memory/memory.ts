@@ -3,7 +3,7 @@ import { Answers, type AnswerId, type BytesRange } from './answers.ts';
 import type { CachedResponse, Coded, ContentCoding } from '../record.ts';
 import type { CacheKey } from '../key.ts';
 import { operations, type Operation } from '../kinds.ts';
-import { marksMatcher, marksOf, type PurgeScope } from '../purge/purge-scope.ts';
+import { marksMatcher, marksOf, type PurgeScope } from '../purge.ts';
 import { ReadTable, type ReadId } from './read-table.ts';
 
 interface MemoryCacheOptions {

@@ -2,7 +2,7 @@
 import type { AnswerId } from './answers.ts';
 import { firstField, HashIndex, none, type Row } from './hash-index.ts';
 import type { CacheKey } from '../key.ts';
-import type { PurgeMarks } from '../purge/purge-scope.ts';
+import type { PurgeMarks } from '../purge.ts';
 
 /** A read in memory: its row. */
 export type ReadId = Row;

@@ -7,8 +7,8 @@
  * answer has a TTL (docs/redis.md).
  */
 import { Allowance, findU64, type LedgerInfo, LedgerVersion } from '../../ledger/index.ts';
-import type { PurgeMark } from '../purge/purge.ts';
-import type { PurgeScope } from '../purge/purge-scope.ts';
+import type { PurgeMark } from '../purge.ts';
+import type { PurgeScope } from '../purge.ts';
 import { PurgeNews } from './purge-news.ts';
 import type { RedisClient } from './redis-client.ts';
 import type { RedisLink } from './redis-link.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { settlesWithin } from '../../ledger/index.ts';
-import type { NotifiedReplicas, PurgeMark } from '../purge/purge.ts';
-import { findScope, formatScope, type PurgeScope } from '../purge/purge-scope.ts';
+import type { NotifiedReplicas, PurgeMark } from '../purge.ts';
+import { findScope, formatScope, type PurgeScope } from '../purge.ts';
 import type { RedisLink } from './redis-link.ts';
 
 interface PurgeNewsOptions {

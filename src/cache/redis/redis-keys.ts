@@ -10,7 +10,7 @@ import { hash } from 'node:crypto';
 import { epochAt, type Epoch } from '../epoch/epoch.ts';
 import { recordFormat } from '../record.ts';
 import { keyText, versionOf, type CacheKey } from '../key.ts';
-import { accountStarts, type PurgeScope } from '../purge/purge-scope.ts';
+import { accountStarts, type PurgeScope } from '../purge.ts';
 
 /** The parts of an epoch that decide names. */
 export type NamedEpoch = Pick<Epoch, 'id' | 'before' | 'checkpoint'>;

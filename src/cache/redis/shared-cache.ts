@@ -1,25 +1,22 @@
 /** Builds the shared tier: answers, leases and events in Redis. */
+import type { Registry } from 'prom-client';
 import type { RedisConfig } from '../../config/index.ts';
-import type { Journal } from '../../metrics/index.ts';
+import { Counter, Gauge, Histogram, type Journal } from '../../metrics/index.ts';
 import { type TierEpoch, unverified, type EpochFields } from '../epoch/registry.ts';
-import type { PurgeScope } from '../purge/purge-scope.ts';
-import { createRedisMetrics } from '../cache-metrics.ts';
-import type { SecondTier, TierParts } from '../tiers.ts';
-import { Leases } from './leases.ts';
+import type { PurgeScope } from '../purge.ts';
+import type { Miss } from '../record.ts';
+import { createTierCounters, type TierParts } from '../tiers.ts';
 import { AnswerNames, pagesIn, patternsOf } from './redis-keys.ts';
 import { RedisLink, type RedisOutcome, type TroubleChange } from './redis-link.ts';
 import type { RedisSource } from './redis-source.ts';
 import { News, type NewsListener } from './news.ts';
-import { SharedTier } from './shared-tier.ts';
+import { SharedTier, type SharedTierTimes } from './shared-tier.ts';
 
 /** The process that shares its answers. */
 export interface SharedCacheParts extends TierParts {
   readonly news: NewsListener;
   readonly source: RedisSource;
-  /** Live settings of the config; `followMs`: longest wait for another replica's read of the same key. */
-  readonly settings: {
-    readonly redis: { readonly timeoutMs: number; readonly ttlMs: number; readonly followMs: number };
-  };
+  readonly settings: { readonly redis: SharedTierTimes };
 }
 
 /** The cache that replicas share in Redis, with its news and the epochs that it belongs to. Connects in the background. */
@@ -49,11 +46,7 @@ export function createSharedCache({ keyPrefix: prefix }: RedisConfig, parts: Sha
     const { current } = epoch;
     return current && new AnswerNames(prefix, current.ledger, current.epoch);
   };
-  const tier: SharedTier = new SharedTier(link, settings, {
-    names,
-    findAnswer: (digest) => memory.findAnswer(digest),
-    onWritten: (outcome, answers) => metrics.wrote(outcome, answers),
-  });
+  const tier: SharedTier = new SharedTier(link, settings, names, (digest) => memory.findAnswer(digest), metrics);
   // The other connection reports the same faults.
   const subscriber = source.subscribe(() => undefined);
   const news = new News(link, subscriber, parts.news, {
@@ -61,14 +54,8 @@ export function createSharedCache({ keyPrefix: prefix }: RedisConfig, parts: Sha
     ledger,
     epoch: () => epoch.current?.epoch.id,
   });
-  const second: SecondTier = {
-    tier,
-    leases: new Leases(link, (key) => names()?.lease(key), settings),
-    onLookup: (outcome, seconds) => metrics.lookedUp(outcome, seconds),
-    onTurn: (turn) => metrics.turned(turn),
-  };
   return {
-    ...second,
+    tier,
     /** Resolves when Redis is reachable, or its absence is certain. */
     started: link.started,
     news,
@@ -133,4 +120,62 @@ function recordTrouble(journal: Journal, { server, trouble, isOn, reason, cause 
   } else if (isOn) {
     journal.record('redis read-only', details, 'Redis refuses writes: reads go on, no answer is added');
   } else journal.record('redis writable', details, 'Redis takes writes again');
+}
+
+interface RedisGauges {
+  readonly isUp: boolean;
+  readonly isWritable: boolean;
+  readonly pendingWrites: number;
+  readonly pendingBytes: number;
+}
+
+/** Registers the families of the shared tier; `read` is called at each scrape. */
+export function createRedisMetrics(registry: Registry, read: () => RedisGauges) {
+  new Gauge(registry, {
+    name: 'ledgergate_redis_up',
+    help: 'Whether Redis is used: 0 while it, or one node of a cluster, does not answer in time, or nodes have not confirmed the history that it holds; 0 when that is so for any worker.',
+    join: 'min',
+    read: () => Number(read().isUp),
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_redis_writable',
+    help: 'Whether Redis takes writes: 0 while it refuses them.',
+    join: 'min',
+    read: () => Number(read().isWritable),
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_redis_pending_writes',
+    help: 'Answers on their way to Redis.',
+    read: () => read().pendingWrites,
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_redis_pending_write_bytes',
+    help: 'Bytes of answers on their way to Redis.',
+    read: () => read().pendingBytes,
+  });
+  const counters = createTierCounters(registry, 'redis', 'Redis');
+  const duration = new Histogram(registry, {
+    name: 'ledgergate_redis_lookup_duration_seconds',
+    help: 'Time of a look-up in Redis, with any outcome; cache.redis.timeout bounds it.',
+    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1],
+  }).of({});
+  const turned = new Counter(registry, {
+    name: 'ledgergate_redis_reads_total',
+    help: 'Reads that Redis did not have: lead (for all replicas), followed (another replica read), alone.',
+    labels: { turn: ['lead', 'followed', 'alone'] },
+  }).by('turn');
+  const failed = new Counter(registry, {
+    name: 'ledgergate_redis_failures_total',
+    help: 'Commands that failed, by kind: timeout, connection, refused (no writes now), wrong type, error.',
+    labels: { kind: ['timeout', 'connection', 'refused', 'wrong type', 'error'] },
+  }).by('kind');
+  return {
+    ...counters,
+    lookedUp(outcome: 'hit' | Miss, seconds: number) {
+      counters.lookedUp(outcome);
+      duration.observe(seconds);
+    },
+    turned,
+    failed,
+  };
 }

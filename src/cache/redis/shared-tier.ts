@@ -1,5 +1,7 @@
+import { setTimeout } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
-import type { Span } from '../../metrics/index.ts';
+import { type CancelSignal, doneOrStopped } from '../../ledger/index.ts';
+import { type Span, within } from '../../metrics/index.ts';
 import {
   answerBytes,
   type CachedResponse,
@@ -7,9 +9,11 @@ import {
   encodeRecord,
   encodeReference,
   type FindAnswer,
+  type FoundAnswer,
   lookUp,
   type Lookup,
   type Miss,
+  outcomeOf,
   referenceTo,
 } from '../record.ts';
 import { admits } from '../epoch/epoch.ts';
@@ -19,18 +23,33 @@ import type { RedisClient } from './redis-client.ts';
 import type { AnswerNames } from './redis-keys.ts';
 import type { CommandOptions, RedisLink, RedisOutcome } from './redis-link.ts';
 
-/** The process as its shared tier knows it. */
-interface SharedTierUser {
-  /** Names of the current ledger and epoch; without them nothing is looked up or stored. */
-  readonly names: () => AnswerNames | undefined;
-  readonly findAnswer: FindAnswer;
-  readonly onWritten: (outcome: WriteOutcome, answers: number) => void;
-}
-
-/** Live settings of the config, in ms. `timeoutMs`: bound of a whole look-up. `ttlMs`: longest life of an answer. */
-interface SharedTierTimes {
+/**
+ * Live settings of the config, in ms. `timeoutMs`: bound of a whole look-up. `ttlMs`: longest life of an answer.
+ * `followMs`: longest wait for another replica's read.
+ */
+export interface SharedTierTimes {
   readonly timeoutMs: number;
   readonly ttlMs: number;
+  readonly followMs: number;
+}
+
+/** Receivers of counts. */
+interface SharedTierCounts {
+  readonly wrote: (outcome: WriteOutcome, answers: number) => void;
+  readonly lookedUp: (outcome: 'hit' | Miss, seconds: number) => void;
+  readonly turned: (turn: 'lead' | 'alone' | 'followed') => void;
+}
+
+/** `readable`: Redis has the answer. `nothing`: there is none to share. `abandoned`: the load was aborted. */
+export type LeaseEnd = 'readable' | 'nothing' | 'abandoned';
+
+/** The turn of a read among replicas: `lead`, with the lease, reads for all; `alone` reads without coordination. */
+interface ReadTurn {
+  readonly kind: 'lead' | 'alone';
+  /** Ends the lease. To be called once. */
+  readonly release?: (end: LeaseEnd) => void;
+  /** Redis holds a damaged entry of the read. */
+  readonly isDamaged: boolean;
 }
 
 /** An answer to write, with the entry of its read. */
@@ -74,17 +93,46 @@ const longestPurgeMs = 300_000;
 /** Smaller answers are rewritten without a check for presence: one command instead of one or two. */
 const smallBytes = 1_024;
 
-/** The second tier: answers in Redis, for all replicas. It is only speed: every wait is bounded, no method rejects. */
+/** Lifetime of a lease in ms without a renewal. */
+const leaseMs = 1_000;
+/** Without the holder's name: a replica that ends another's lease by mistake costs one more read. */
+const held = 'held';
+/** Replaces the lease briefly after a read with nothing to share: followers read at once, without the lease. */
+const nothing = 'nothing';
+const nothingMs = 500;
+/** Pauses in ms between polls for another replica's answer: the first, their growth, the longest. */
+const firstPollMs = 4;
+const pollGrowth = 1.5;
+const longestPollMs = 40;
+/** Lease holders that one read waits for, one after another. */
+const mostFollowed = 3;
+
+/**
+ * The second tier: answers in Redis, for all replicas, and one reader for each key among them: the lease's holder asks a
+ * node, the others poll for its answer. A lease is short and renewed during the load, so that a dead holder delays others
+ * only briefly. All of it is only speed: every wait is bounded, no method rejects, and in doubt a replica reads on its own.
+ */
 export class SharedTier extends WriteBehind<RedisWrite> {
   readonly #link: RedisLink;
   readonly #times: SharedTierTimes;
-  readonly #user: SharedTierUser;
+  readonly #names: () => AnswerNames | undefined;
+  readonly #findAnswer: FindAnswer;
+  readonly #counts: SharedTierCounts;
 
-  constructor(link: RedisLink, times: SharedTierTimes, user: SharedTierUser) {
-    super(bounds, user.onWritten);
+  /** `names`: of the current ledger and epoch; without them nothing is looked up or stored. */
+  constructor(
+    link: RedisLink,
+    times: SharedTierTimes,
+    names: () => AnswerNames | undefined,
+    findAnswer: FindAnswer,
+    counts: SharedTierCounts,
+  ) {
+    super(bounds, counts.wrote);
     this.#link = link;
     this.#times = times;
-    this.#user = user;
+    this.#names = names;
+    this.#findAnswer = findAnswer;
+    this.#counts = counts;
   }
 
   get timeoutMs(): number {
@@ -93,18 +141,49 @@ export class SharedTier extends WriteBehind<RedisWrite> {
 
   /** Looks the read up. Waits at most until `untilMs`, of `performance.now()`. `span`: the look-up's. */
   async find(key: CacheKey, untilMs: number, span?: Span): Promise<Lookup> {
-    const names = this.#user.names();
+    const names = this.#names();
     if (names === undefined) return { miss: 'unavailable' };
     const options = { untilMs, span };
     const found = await this.#findEntry(names.page(key), key, options);
     if ('miss' in found) return found;
     const readRecord = (digest: string) => this.#readRecord(names.answer(digest), options);
-    return lookUp(key, found.entry, this.#user.findAnswer, readRecord);
+    return lookUp(key, found.entry, this.#findAnswer, readRecord);
+  }
+
+  /** Like `find`, counted, and as a span within `span`. */
+  async lookUp(key: CacheKey, untilMs: number, span: Span | undefined): Promise<Lookup> {
+    const startedMs = performance.now();
+    const lookup = await within(span, 'lookup', async (part) => {
+      const found = await this.find(key, untilMs, part);
+      part?.note({ 'ledgergate.redis.outcome': outcomeOf(found) });
+      return found;
+    });
+    this.#counts.lookedUp(outcomeOf(lookup), (performance.now() - startedMs) / 1000);
+    return lookup;
+  }
+
+  /**
+   * The turn of a read that Redis does not have, after following at most `mostFollowed` holders, or the answer that one of
+   * them stored. The first attempt at the lease ends by `untilMs`. Counted, and a span within `span`.
+   */
+  takeTurn(
+    key: CacheKey,
+    untilMs: number,
+    signal: CancelSignal,
+    span: Span | undefined,
+  ): Promise<ReadTurn | FoundAnswer> {
+    return within(span, 'lease', async (part) => {
+      const turn = await this.#turn(key, untilMs, signal, part);
+      const kind = 'answer' in turn ? 'followed' : turn.kind;
+      part?.note({ 'ledgergate.lease.turn': kind });
+      this.#counts.turned(kind);
+      return turn;
+    });
   }
 
   /** Stores an answer in the background. `onDone` is called once it is readable by other replicas, or will not be. */
   store(key: CacheKey, answer: CachedResponse, { head, overwrite = false, onDone = () => {} }: WriteOptions): void {
-    const names = this.#user.names();
+    const names = this.#names();
     if (names === undefined || !admits(names.epoch, head)) return onDone(false);
     const ttlMs = Math.min(answer.lifetimeMs, this.#times.ttlMs);
     const entry = encodeReference(key, referenceTo(answer, ttlMs));
@@ -114,12 +193,12 @@ export class SharedTier extends WriteBehind<RedisWrite> {
 
   /** The name of the read's page in Redis; `undefined` without names. */
   nameOf(key: CacheKey): string | undefined {
-    return this.#user.names()?.page(key);
+    return this.#names()?.page(key);
   }
 
   /** Inspects the read's entry for an operator. */
   async inspect(key: CacheKey): Promise<EntryInspection> {
-    const names = this.#user.names();
+    const names = this.#names();
     if (names === undefined) return { reference: 'unavailable' };
     const page = names.page(key);
     const found = await this.#findEntry(page, key);
@@ -170,6 +249,70 @@ export class SharedTier extends WriteBehind<RedisWrite> {
       }
     }
     return cleared;
+  }
+
+  async #turn(
+    key: CacheKey,
+    untilMs: number,
+    signal: CancelSignal,
+    span: Span | undefined,
+  ): Promise<ReadTurn | FoundAnswer> {
+    let isDamaged = false;
+    let lease = await this.#takeLease(key, untilMs, span);
+    for (let round = 0; round < mostFollowed && lease === 'taken'; round += 1) {
+      const followed = await this.#follow(key, signal);
+      if (followed === undefined) break;
+      if ('answer' in followed) return followed;
+      isDamaged ||= followed.miss === 'damaged';
+      // The holder died or gave up: the next one to take the lease reads for the rest.
+      lease = await this.#takeLease(key, performance.now() + this.timeoutMs, span);
+    }
+    return typeof lease === 'function' ? { kind: 'lead', release: lease, isDamaged } : { kind: 'alone', isDamaged };
+  }
+
+  /** Resolves to the release of the lease; `taken`: another replica has it; `undefined`: no answer. */
+  async #takeLease(key: CacheKey, untilMs: number, span: Span | undefined): Promise<ReadTurn['release'] | 'taken'> {
+    const name = this.#names()?.lease(key);
+    if (name === undefined) return undefined;
+    const take = (client: RedisClient) => client.set(name, held, 'PX', leaseMs, 'NX');
+    const taken = await this.#link.write(name, take, { untilMs, span, name: 'SET' });
+    if (!('value' in taken)) return undefined;
+    return taken.value === null ? 'taken' : this.#hold(name);
+  }
+
+  #hold(name: string): NonNullable<ReadTurn['release']> {
+    const renew = (): void => {
+      void this.#link.write(name, (client) => client.set(name, held, 'PX', leaseMs, 'XX'));
+    };
+    const timer = setInterval(renew, leaseMs / 3).unref();
+    return (end) => {
+      clearInterval(timer);
+      if (end === 'nothing') void this.#link.write(name, (client) => client.set(name, nothing, 'PX', nothingMs));
+      // A `read`: Redis allows UNLINK where it refuses writes, such as out of memory.
+      else void this.#link.read(name, (client) => client.unlink(name));
+    };
+  }
+
+  /**
+   * Waits for another replica's answer; `undefined` when none will come; a miss when its lease ended without one. Polls
+   * with growing pauses: messages could be lost, and one poll per key and replica costs next to nothing.
+   */
+  async #follow(key: CacheKey, signal: CancelSignal): Promise<Lookup | undefined> {
+    const name = this.#names()?.lease(key);
+    if (name === undefined) return undefined;
+    const untilMs = performance.now() + this.#times.followMs;
+    let pauseMs = firstPollMs;
+    while (performance.now() < untilMs && !signal.aborted) {
+      await doneOrStopped(setTimeout(pauseMs, undefined, { ref: false }), signal);
+      // The lease first: its holder writes the answer before it releases the lease.
+      const lease = await this.#link.read(name, (client) => client.get(name));
+      const lookup = await this.find(key, performance.now() + this.timeoutMs);
+      if ('answer' in lookup) return lookup;
+      if (!('value' in lease) || lookup.miss === 'unavailable' || lease.value === nothing) return undefined;
+      if (lease.value === null) return lookup;
+      pauseMs = Math.min(pauseMs * pollGrowth, longestPollMs);
+    }
+    return undefined;
   }
 
   async #clearPattern(server: Redis, pattern: string, untilMs: number): Promise<number | undefined> {

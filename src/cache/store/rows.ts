@@ -1,7 +1,7 @@
 /** The rows of one file: as every process looks them up, and as the thread writes them. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { compressedRecord } from '../record.ts';
-import type { ScopeMark } from '../purge/purge-scope.ts';
+import type { ScopeMark } from '../purge.ts';
 import {
   type FilePlace,
   isUnusable,

@@ -1,31 +1,54 @@
+/** The store: answers on the machine's disk, and the epochs that they belong to. */
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Registry } from 'prom-client';
+import type { Config } from '../../config/index.ts';
+import { Gauge } from '../../metrics/index.ts';
+import { admits, epochAt } from '../epoch/epoch.ts';
+import { type CurrentEpoch, type EpochFields, type TierEpoch, unverified } from '../epoch/registry.ts';
+import { keyText, versionOf, type CacheKey } from '../key.ts';
+import { marksOf, type PurgeMark, type PurgeScope, type ScopeMark, scopeMarks } from '../purge.ts';
 import {
   type CachedResponse,
   encodeReference,
   type FindAnswer,
-  lookUp,
   type Lookup,
+  lookUp,
+  type Miss,
   mutableTtlMs,
+  outcomeOf,
   referenceTo,
 } from '../record.ts';
-import { admits, epochAt } from '../epoch/epoch.ts';
-import type { CurrentEpoch } from '../epoch/registry.ts';
-import { keyText, versionOf, type CacheKey } from '../key.ts';
-import { marksOf, scopeMarks, type PurgeScope, type ScopeMark } from '../purge/purge-scope.ts';
+import { createTierCounters, type TierParts } from '../tiers.ts';
 import type { WriteOptions, WriteOutcome } from '../write-behind.ts';
 import { faultOf, isUnusable, pathOf } from './file.ts';
 import { recordBytes, StoreLink, type ThreadSetup } from './link.ts';
 import { nameBytes, StoreReader, type StoredRow } from './rows.ts';
+
+/** The reads that the workers of a machine make. It only saves work: in doubt, a worker reads on its own. */
+export interface ReadFlights {
+  /**
+   * Waits for another worker's read of this name, for at most `withinMs`. `lead`: read for all workers. `look`: that read
+   * has ended, and the store may have its answer. Never rejects.
+   */
+  enter(name: string, withinMs: number): Promise<'lead' | 'look'>;
+  /** Ends a read of this worker. */
+  leave(name: string): void;
+}
 
 /** The process as its store knows it. */
 interface StoreUser {
   /** The present ledger and epoch; without them nothing is looked up or stored. */
   readonly place: () => CurrentEpoch | undefined;
   readonly findAnswer: FindAnswer;
+  /** Counts look-ups by outcome. */
+  readonly onLookup: (outcome: 'hit' | Miss) => void;
   readonly onWritten: (outcome: WriteOutcome, answers: number) => void;
   /** Called when the fault changes; `fault`: in words for an operator, `undefined`: none. */
   readonly onFault: (fault: string | undefined) => void;
+  /** Reads of other workers, with the longest wait for one in ms; absent in a single process. */
+  readonly flights?: ReadFlights | undefined;
+  readonly followMs?: () => number;
 }
 
 /** Ms before a file that could not be opened for look-ups is tried again. */
@@ -79,11 +102,30 @@ export class AnswerStore {
     return { bytes: this.link.fill.bytes, maxBytes: this.#setup.maxBytes };
   }
 
-  /**
-   * Looks the read up. A reference is proved by its checksum and its epoch, an answer by its digest. `isUse`: the row
-   * stays longer for it.
-   */
-  async find(key: CacheKey, { isUse = true } = {}): Promise<Lookup> {
+  /** Looks the read up, whose row stays longer for it. */
+  async find(key: CacheKey): Promise<Lookup> {
+    const found = await this.#find(key, true);
+    this.#user.onLookup(outcomeOf(found));
+    return found;
+  }
+
+  /** Looks the read up for an operator. */
+  inspect(key: CacheKey): Promise<Lookup> {
+    return this.#find(key, false);
+  }
+
+  /** Waits for another worker's read: see `ReadFlights.enter`. `undefined`: no other worker is there. */
+  enter(name: string): Promise<'lead' | 'look'> | undefined {
+    return this.#user.flights?.enter(name, this.#user.followMs?.() ?? 0);
+  }
+
+  /** Ends a read of this worker that `enter` let lead. */
+  leave(name: string): void {
+    this.#user.flights?.leave(name);
+  }
+
+  /** A reference is proved by its checksum and its epoch, an answer by its digest. */
+  async #find(key: CacheKey, isUse: boolean): Promise<Lookup> {
     const place = this.#user.place();
     const startedMs = performance.now();
     if (this.#open === undefined || place === undefined || this.#isOwing || startedMs < this.#restUntilMs)
@@ -210,4 +252,116 @@ function marksOfScope(scope: PurgeScope): readonly ScopeMark[] {
 /** The name of a read's row: a digest, because views are long. */
 function nameOf(ledger: string, key: CacheKey): Buffer {
   return hash('sha256', `${ledger}:${keyText(key)}`, 'buffer').subarray(0, nameBytes);
+}
+
+/** The process that uses the store. */
+export interface StoreParts extends TierParts {
+  /** The name of this start of the gateway, which its processes share. */
+  readonly run: string;
+  /** Processes of this gateway, which share the store. */
+  readonly processes: number;
+  /** The other workers; absent in a single process. */
+  readonly peers: { readonly flights: ReadFlights } | undefined;
+  /** Live settings of the config; `timeoutMs`: longest wait for another worker's read. */
+  readonly settings: { readonly sender: { readonly timeoutMs: number } };
+}
+
+/** The store in use, with the epochs that its answers belong to. Opens in the background. */
+export function createStoredCache(config: NonNullable<Config['cache']['store']>, parts: StoreParts) {
+  const { memory, journal, epochs, run, peers, processes, settings } = parts;
+  const trouble = (): string | undefined => store.fault ?? (epoch.current === undefined ? unverified : undefined);
+  const metrics = createStoreMetrics(parts.registry, () => ({ ...store.size, isUp: trouble() === undefined }));
+  const started = Promise.withResolvers<void>();
+  let fault: string | undefined;
+  const setup = { folder: config.path, maxBytes: config.maxBytes, isShared: processes > 1, run };
+  const store: AnswerStore = new AnswerStore(setup, {
+    place: () => epoch.current,
+    findAnswer: (digest) => memory.findAnswer(digest),
+    onLookup: metrics.lookedUp,
+    onWritten: metrics.wrote,
+    flights: peers?.flights,
+    followMs: () => settings.sender.timeoutMs,
+    onFault: (next) => {
+      started.resolve();
+      if (next === fault) return;
+      fault = next;
+      if (next === undefined) {
+        journal.record('store back', {}, 'the store is in use');
+        void epochs.check();
+      } else journal.record('store away', { reason: next }, 'the store is not in full use: answers go on without it');
+    },
+  });
+  const epoch: TierEpoch = epochs.join(epochsIn(store, run));
+  return {
+    store,
+    /** Resolves when the file is open, or its absence is certain. */
+    started: started.promise,
+    /** The mark of the newest purge of a ledger's replicas, among the store's fields. */
+    purgeMark: (ledger: string): PurgeMark => ({
+      read: () => store.reader?.fields(`purges ${ledger}`)?.['newest'],
+      record: (value) => {
+        // Without it the next start hides everything.
+        if (store.isClear)
+          void store.link.do({ kind: 'put field', ledger: `purges ${ledger}`, field: 'newest', value });
+      },
+    }),
+    /** The present fault, without its path. */
+    trouble,
+    close: () => store.close(),
+  };
+}
+
+/** Epochs in the store's file: read by the process's own connection, written by the thread. */
+function epochsIn(store: AnswerStore, run: string): EpochFields {
+  const { link } = store;
+  return {
+    read: async (ledger) => store.reader?.fields(ledger),
+    put: (ledger, field, value) => link.do({ kind: 'put field', ledger, field, value }),
+    delete: (ledger, fields) => link.do({ kind: 'delete fields', ledger, fields }),
+    beat: (ledger, epoch) => link.do({ kind: 'beat', ledger, epoch, run }),
+    // A process that was killed is no member: it may not have noticed a rollback of its last moments. Nor is one of an
+    // earlier start of the gateway.
+    hasMembers: async (ledger, epoch, beatMs) =>
+      store.reader
+        ?.members(ledger, epoch, run, Date.now() - beatMs)
+        ?.some((pid) => pid !== process.pid && isRunning(pid)),
+  };
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+interface StoreGauges {
+  readonly isUp: boolean;
+  readonly bytes: number;
+  readonly maxBytes: number;
+}
+
+/** Registers the families of the store; `read` is called at each scrape. */
+export function createStoreMetrics(registry: Registry, read: () => StoreGauges) {
+  new Gauge(registry, {
+    name: 'ledgergate_store_up',
+    help: 'Whether the store is used: 0 while it has a fault, or nodes have not confirmed the history that it holds; 0 when that is so for any worker.',
+    join: 'min',
+    read: () => Number(read().isUp),
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_store_bytes',
+    help: 'Bytes of the store in use, as of the last write.',
+    join: 'max',
+    read: () => read().bytes,
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_store_max_bytes',
+    help: 'Bytes that the store may take on the disk (cache.store.maxBytes).',
+    join: 'max',
+    read: () => read().maxBytes,
+  });
+  return createTierCounters(registry, 'store', 'the store');
 }

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { AnswerContent, CachedResponse } from '../../../src/cache/record.ts';
 import { cacheKey, keyText, readText, type CacheKey, type KeyParts } from '../../../src/cache/key.ts';
 import { MemoryCache, type CacheLocation } from '../../../src/cache/memory/memory.ts';
-import type { PurgeScope } from '../../../src/cache/purge/purge-scope.ts';
+import type { PurgeScope } from '../../../src/cache/purge.ts';
 import { pageMatcher } from '../../support/purged-pages.ts';
 import { Address } from '../../../src/ledger/address.ts';
 import { LedgerVersion } from '../../../src/ledger/version.ts';

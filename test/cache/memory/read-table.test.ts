@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { CacheKey } from '../../../src/cache/key.ts';
-import { marksOf } from '../../../src/cache/purge/purge-scope.ts';
+import { marksOf } from '../../../src/cache/purge.ts';
 import { ReadTable } from '../../../src/cache/memory/read-table.ts';
 import { keyAt } from '../../support/answers.ts';
 import { fc } from '../../support/fast-check.ts';

@@ -11,7 +11,7 @@ import {
   marksMatcher,
   marksOf,
   type PurgeScope,
-} from '../../../src/cache/purge/purge-scope.ts';
+} from '../../../src/cache/purge.ts';
 import { AnswerNames, patternsOf } from '../../../src/cache/redis/redis-keys.ts';
 import { anyEpoch } from '../../support/answers.ts';
 import { pageMatcher } from '../../support/purged-pages.ts';

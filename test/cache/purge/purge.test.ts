@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MemoryCache } from '../../../src/cache/memory/memory.ts';
-import { purge } from '../../../src/cache/purge/purge.ts';
+import { purge } from '../../../src/cache/purge.ts';
 import { ReadThrough } from '../../../src/cache/read-through.ts';
 import { answerOf, keyAt } from '../../support/answers.ts';
 
@@ -10,7 +10,7 @@ const everything = { kind: 'everything' } as const;
 
 test('an answer read from Redis before its purge is dropped as well, here and at the other replicas', async () => {
   const memory = new MemoryCache({ maxBytes: 1_000_000, onEvict: () => {} });
-  const tiers = new ReadThrough({ memory, shared: undefined });
+  const tiers = new ReadThrough(memory, undefined, undefined);
   const [key, answer] = [keyAt(5n), answerOf('old')];
   memory.store(key, answer);
   let others = 'old';

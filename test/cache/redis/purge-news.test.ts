@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { PurgeNews } from '../../../src/cache/redis/purge-news.ts';
-import { formatScope } from '../../../src/cache/purge/purge-scope.ts';
+import { formatScope } from '../../../src/cache/purge.ts';
 import { connectSubscriber } from '../../../src/cache/redis/redis-client.ts';
 import { linkTo } from '../../support/redis-link.ts';
 import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';

@@ -5,6 +5,7 @@ import { test, type TestContext } from 'node:test';
 import type { AnswerContent } from '../../../src/cache/record.ts';
 import { AnswerNames } from '../../../src/cache/redis/redis-keys.ts';
 import { SharedTier } from '../../../src/cache/redis/shared-tier.ts';
+import type { WriteOutcome } from '../../../src/cache/write-behind.ts';
 import { answerOf, anyEpoch, keyAt } from '../../support/answers.ts';
 import { linkTo } from '../../support/redis-link.ts';
 import { until } from '../../support/redis-replica.ts';
@@ -19,14 +20,15 @@ async function writing(t: TestContext, timeoutMs: number) {
   const server = await redisServer(t);
   const link = await linkTo(t, server, { timeoutMs });
   const outcomes = { written: 0, failed: 0, dropped: 0 };
+  const times = { timeoutMs, ttlMs: 60_000, followMs: 0 };
+  const wrote = (outcome: WriteOutcome, answers: number) => (outcomes[outcome] += answers);
+  const counts = { wrote, lookedUp: () => {}, turned: () => {} };
   const tier = new SharedTier(
     link,
-    { timeoutMs, ttlMs: 60_000 },
-    {
-      names: () => names,
-      findAnswer: () => undefined,
-      onWritten: (outcome, answers) => (outcomes[outcome] += answers),
-    },
+    times,
+    () => names,
+    () => undefined,
+    counts,
   );
   const readable: (boolean | undefined)[] = [];
   const addBody = (body: Buffer, changes: Partial<AnswerContent> = {}): void => {

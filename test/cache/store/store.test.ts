@@ -11,9 +11,8 @@ import { Worker } from 'node:worker_threads';
 import { mutableTtlMs, type CachedResponse } from '../../../src/cache/record.ts';
 import type { CurrentEpoch } from '../../../src/cache/epoch/registry.ts';
 import { MemoryCache } from '../../../src/cache/memory/memory.ts';
-import { ReadThrough } from '../../../src/cache/read-through.ts';
+import { type AnswerLoad, ReadThrough } from '../../../src/cache/read-through.ts';
 import { Claim } from '../../../src/cache/store/thread.ts';
-import type { AnswerLoad } from '../../../src/cache/tiers.ts';
 import { Address } from '../../../src/ledger/address.ts';
 import { answerOf, keyAt, loadThrough } from '../../support/answers.ts';
 import { eventually, until } from '../../support/eventually.ts';
@@ -414,11 +413,7 @@ test('a read that the store answers during a purge is not left in memory', async
   const { store, write } = await openStore(t, { folder: storeFolder(t) });
   await write(key, answerOf('before'));
   const memory = new MemoryCache({ maxBytes: 2 ** 20, onEvict: () => {} });
-  const reads = new ReadThrough({
-    memory,
-    stored: { store, followMs: () => 0, onLookup: () => {} },
-    shared: undefined,
-  });
+  const reads = new ReadThrough(memory, store, undefined);
 
   const purged = reads.purge({ kind: 'everything' });
   const during = await loadThrough(reads, key, node);

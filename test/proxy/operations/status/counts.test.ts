@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { createAccessMetrics } from '../../../../src/access/access-metrics.ts';
-import { createCacheMetrics } from '../../../../src/cache/cache-metrics.ts';
+import { createCacheMetrics } from '../../../../src/cache/cache.ts';
 import { createEncodeMetrics } from '../../../../src/proxy/routes/encoder.ts';
 import { createProofMetrics } from '../../../../src/proxy/routes/standing-proof.ts';
 import { readFamilies } from '../../../../src/metrics/family.ts';

@@ -1,7 +1,10 @@
-/** The scope of a purge: which pages and keys it covers, and its text in messages between replicas. Pure. */
-import { Address } from '../../ledger/index.ts';
-import { digestMark, keyOn, keyText, type CacheKey } from '../key.ts';
-import { kinds, operations, type Operation } from '../kinds.ts';
+/**
+ * Purges: the reads that each scope covers, its text in messages between replicas, and the steps of one in this process,
+ * in Redis and at the other replicas.
+ */
+import { Address } from '../ledger/index.ts';
+import { digestMark, keyOn, keyText, type CacheKey } from './key.ts';
+import { kinds, operations, type Operation } from './kinds.ts';
 
 /** The reads that a purge drops. */
 export type PurgeScope =
@@ -131,4 +134,87 @@ export function findScope(text: string): PurgeScope | undefined {
   const [, chainId, hex = ''] = /^(\d{1,3}) (0x[0-9a-f]{1,64})$/.exec(rest) ?? [];
   const address = kind === 'account' ? Address.find(hex) : undefined;
   return address === undefined ? undefined : { kind: 'account', chainId: Number(chainId), address };
+}
+
+/** The reads that a purge dropped from memory here, and whether the store hides them. */
+export interface ForgottenReads {
+  readonly reads: number;
+  readonly isStoreClear: boolean | undefined;
+}
+
+/** The outcome of a purge. `off`: no Redis is configured. */
+export interface PurgeResult {
+  /** The scope in words, as other replicas get it. */
+  readonly scope: string;
+  /** Whether everything was cleared. If not, the purge must be repeated. */
+  readonly isComplete: boolean;
+  /** Reads dropped from memory here. */
+  readonly memory: number;
+  /** The store hides the reads, for every worker. */
+  readonly store: 'cleared' | 'unavailable' | 'off';
+  /** Keys deleted, or references for the purge of one read. */
+  readonly redis: number | 'unavailable' | 'off';
+  /** Replicas that were notified, and those that acknowledged in time (docs/openapi.yaml). */
+  readonly replicas: { readonly told: number; readonly cleared: number } | 'unavailable' | 'off';
+}
+
+/** The other replicas that a purge reached. */
+export interface NotifiedReplicas {
+  readonly notified: number;
+  /** Replicas that acknowledged the purge in time. */
+  readonly acknowledged: number;
+}
+
+/** The purge of Redis and of the other replicas. */
+interface SharedPurge {
+  /** Deletes from Redis; the number of keys, or `undefined` when Redis was not cleared. */
+  clear(scope: PurgeScope): Promise<number | undefined>;
+  /** Purges the other replicas; `undefined` when the message was not published. */
+  publishPurge(scope: PurgeScope): Promise<NotifiedReplicas | undefined>;
+}
+
+/** The newest purge that a tier which outlives the process has carried out. */
+export interface PurgeMark {
+  /** Its id; `undefined`: not known. */
+  read(): string | undefined;
+  record(id: string): void;
+}
+
+/**
+ * Purges the scope here, in Redis and at the other replicas. A failure of Redis makes it incomplete. `forget` drops the
+ * scope here: see `ReadThrough.purge`. `shared`: absent without Redis.
+ */
+export async function purge(
+  scope: PurgeScope,
+  forget: (scope: PurgeScope) => Promise<ForgottenReads>,
+  shared: SharedPurge | undefined,
+): Promise<PurgeResult> {
+  const text = formatScope(scope);
+  const first = await forget(scope);
+  if (shared === undefined) return { scope: text, ...hereOf([first]), redis: 'off', replicas: 'off' };
+  const before = await shared.publishPurge(scope);
+  const redis = (await shared.clear(scope)) ?? 'unavailable';
+  const after = await shared.publishPurge(scope);
+  const here = hereOf([first, await forget(scope)]);
+  // A replica that had not cleared before Redis was may have written since: its second report does not count.
+  const peers = haveAllCleared(before) ? after : before;
+  return {
+    scope: text,
+    ...here,
+    isComplete: here.isComplete && redis !== 'unavailable' && haveAllCleared(peers),
+    redis,
+    replicas: peers === undefined ? 'unavailable' : { told: peers.notified, cleared: peers.acknowledged },
+  };
+}
+
+/** The outcome in this process; the last step decides about the store. */
+function hereOf(steps: readonly ForgottenReads[]): Pick<PurgeResult, 'isComplete' | 'memory' | 'store'> {
+  const memory = steps.reduce((sum, { reads }) => sum + reads, 0);
+  const isStoreClear = steps.at(-1)?.isStoreClear;
+  if (isStoreClear === undefined) return { isComplete: true, memory, store: 'off' };
+  return { isComplete: isStoreClear, memory, store: isStoreClear ? 'cleared' : 'unavailable' };
+}
+
+function haveAllCleared(peers: NotifiedReplicas | undefined): boolean {
+  return peers !== undefined && peers.acknowledged >= peers.notified;
 }
