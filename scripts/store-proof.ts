@@ -141,7 +141,7 @@ async function reads(): Promise<void> {
   await link.started;
   const names = new AnswerNames('lg', 'proof', place.epoch);
   for (const size of [400, 4_000, 60_000]) {
-    const memory = new MemoryCache({ maxBytes: 2 ** 30, onEvict: () => {} });
+    const memory = new MemoryCache(2 ** 30);
     const store = await openStore(cleanUp.folder(), 2 ** 31);
     let left = 0;
     const times = { timeoutMs: 1_000, ttlMs: 600_000, followMs: 0 };

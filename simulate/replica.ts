@@ -45,7 +45,7 @@ export class Replica {
   constructor(parts: ReplicaParts) {
     this.#parts = parts;
     this.#hot = parts.shape.hot && new HotReads(parts.shape.hot);
-    this.memory = new MemoryCache({ maxBytes: parts.shape.memoryBytes, onEvict: () => undefined });
+    this.memory = new MemoryCache(parts.shape.memoryBytes);
   }
 
   /** Serves a request, after every earlier one. */

@@ -18,7 +18,7 @@ const fills: Readonly<Record<string, (count: number) => unknown>> = {
     return cache;
   },
   accounts: (count) => {
-    const memory = new MemoryCache({ maxBytes: 2 ** 40, onEvict: () => undefined });
+    const memory = new MemoryCache(2 ** 40);
     for (let index = 0; index < count; index += 1) memory.store(keyOf(index, 'accounts'), answerOf(bodyOf(index)));
     return memory;
   },
@@ -28,7 +28,7 @@ const fills: Readonly<Record<string, (count: number) => unknown>> = {
     return cache;
   },
   versions: (count) => {
-    const memory = new MemoryCache({ maxBytes: 2 ** 40, onEvict: () => undefined });
+    const memory = new MemoryCache(2 ** 40);
     for (let index = 0; index < count; index += 1) memory.store(keyOf(index, 'versions'), answerOf(bodyOf(0)));
     return memory;
   },
@@ -75,7 +75,7 @@ const churns: Readonly<Record<string, (count: number) => Churned>> = {
     };
   },
   accounts: (count) => {
-    const memory = new MemoryCache({ maxBytes: 2 ** 40, onEvict: () => undefined });
+    const memory = new MemoryCache(2 ** 40);
     let stored = 0;
     return {
       prepare,

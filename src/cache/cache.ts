@@ -36,11 +36,7 @@ export type Cache = ReturnType<typeof createCache>;
 export function createCache(config: Config['cache'], deps: CacheDeps) {
   const { identity, onNews, registry } = deps;
   const metrics = createCacheMetrics(registry, () => ({ ...memory.fill, maxBytes: memory.maxBytes }));
-  const memory: MemoryCache = new MemoryCache({
-    maxBytes: config.memory.maxBytes,
-    onEvict: (reads) => metrics.evictions.inc(reads),
-    onNeverRead: (kind) => metrics.neverRead(kind),
-  });
+  const memory: MemoryCache = new MemoryCache(config.memory.maxBytes, () => metrics.evictions.inc(), metrics.neverRead);
   const compared: ComparedLedger = {
     ...deps,
     ledger: () => {

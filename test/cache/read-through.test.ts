@@ -22,7 +22,7 @@ const origin = { upstream: 'node', tookMs: 1, version: undefined, retryAfter: un
 async function tiers(t: TestContext, timeoutMs = 1_000, server?: Awaited<ReturnType<typeof redisServer>>) {
   server ??= await redisServer(t);
   const link = await linkTo(t, server, { timeoutMs });
-  const memory = new MemoryCache({ maxBytes: 64 * 1024 * 1024, onEvict: () => {} });
+  const memory = new MemoryCache(64 * 1024 * 1024);
   const written: WriteOutcome[] = [];
   const lookups: string[] = [];
   const times = { timeoutMs, ttlMs: 60_000, followMs: 10_000 };

@@ -10,11 +10,8 @@ import {
   readHead,
   writeHead,
 } from '../record.ts';
-import { firstField, HashIndex, none, type Row } from './hash-index.ts';
 import { largestPiece, mostPages, Slabs } from './slabs.ts';
-
-/** An answer in memory: its row. */
-export type AnswerId = Row;
+import { firstField, HashIndex, none, type Row } from './tables.ts';
 
 /** Bytes of an answer beside its record: a row of 20, in a table that is four fifths full on average. */
 const tableBytes = 25;
@@ -62,21 +59,21 @@ export class Answers {
   }
 
   /** Adds a reference of one read, and the answer with the first. */
-  hold(answer: CachedResponse): AnswerId {
+  hold(answer: CachedResponse): Row {
     const id = this.find(answer.digest) ?? this.#add(answer);
     this.#rows.set(id, field.uses, this.#rows.get(id, field.uses) + 1);
     return id;
   }
 
   /** Removes a reference; the last one removes the answer. */
-  release(id: AnswerId): void {
+  release(id: Row): void {
     const uses = this.#rows.get(id, field.uses) - 1;
     this.#rows.set(id, field.uses, uses);
     if (uses === 0) this.#remove(id);
   }
 
   /** The answer; from a slab, a new object with bytes of its own. */
-  get(id: AnswerId): CachedResponse {
+  get(id: Row): CachedResponse {
     const ref = this.#rows.get(id, field.ref);
     const coded = this.codedOf(id);
     if (ref === none) return { ...this.#objectOf(id), coded };
@@ -92,7 +89,7 @@ export class Answers {
   }
 
   /** The body's bytes in place: valid until the cache changes; the object until the next call. */
-  bodyOf(id: AnswerId): Readonly<BytesRange> {
+  bodyOf(id: Row): Readonly<BytesRange> {
     const range = this.#range;
     const ref = this.#rows.get(id, field.ref);
     if (ref === none) {
@@ -109,12 +106,12 @@ export class Answers {
   }
 
   /** The answer's compressed forms. */
-  codedOf(id: AnswerId): Coded {
+  codedOf(id: Row): Coded {
     return this.#coded.get(id) ?? nothingCoded;
   }
 
   /** The answer with this digest. */
-  find(digest: string): AnswerId | undefined {
+  find(digest: string): Row | undefined {
     const rows = this.#rows;
     for (let id = rows.first(hashOf(digest)); id !== none; id = rows.after(id)) {
       if (this.#isOf(id, digest)) return id;
@@ -123,7 +120,7 @@ export class Answers {
   }
 
   /** Stores a compressed form that the answer does not have yet. */
-  addCoded(id: AnswerId, coding: ContentCoding, body: Buffer): void {
+  addCoded(id: Row, coding: ContentCoding, body: Buffer): void {
     const coded = this.codedOf(id);
     if (coded[coding] !== undefined) return;
     this.#coded.set(id, { ...coded, [coding]: ownBytes(body) });
@@ -146,11 +143,11 @@ export class Answers {
     }, this.#mostPages);
   }
 
-  #objectOf(id: AnswerId): CachedResponse {
+  #objectOf(id: Row): CachedResponse {
     return this.#objects.get(id) as CachedResponse;
   }
 
-  #isOf(id: AnswerId, digest: string): boolean {
+  #isOf(id: Row, digest: string): boolean {
     const ref = this.#rows.get(id, field.ref);
     if (ref === none) return this.#objectOf(id).digest === digest;
     const [bytes, offset] = [this.#slabs.bufferAt(ref), this.#slabs.offsetAt(ref)];
@@ -160,7 +157,7 @@ export class Answers {
     return digest.length === digestBytes;
   }
 
-  #add(answer: CachedResponse): AnswerId {
+  #add(answer: CachedResponse): Row {
     const id = this.#rows.add(hashOf(answer.digest));
     this.#rows.set(id, field.uses, 0);
     const bodyAt = bodyOffsetOf(answer);
@@ -181,7 +178,7 @@ export class Answers {
     return id;
   }
 
-  #remove(id: AnswerId): void {
+  #remove(id: Row): void {
     for (const body of Object.values(this.codedOf(id))) this.#codedBytes -= formBytes + body.length;
     this.#coded.delete(id);
     const ref = this.#rows.get(id, field.ref);

@@ -1,24 +1,15 @@
 import { setImmediate } from 'node:timers/promises';
-import { Answers, type AnswerId, type BytesRange } from './answers.ts';
+import { Answers, type BytesRange } from './answers.ts';
 import type { CachedResponse, Coded, ContentCoding } from '../record.ts';
 import type { CacheKey } from '../key.ts';
 import { operations, type Operation } from '../kinds.ts';
 import { marksMatcher, marksOf, type PurgeScope } from '../purge.ts';
-import { ReadTable, type ReadId } from './read-table.ts';
-
-interface MemoryCacheOptions {
-  /** At the start; see `resize`. */
-  readonly maxBytes: number;
-  /** Called with the number of reads that were evicted. */
-  onEvict(reads: number): void;
-  /** Called when a stored read leaves memory, or its lifetime ends, without a hit. */
-  onNeverRead?(kind: Operation): void;
-}
+import { ReadTable, type Row } from './tables.ts';
 
 /** The place of a read's answer in memory. */
 export interface CacheLocation {
-  readonly row: ReadId;
-  readonly answer: AnswerId;
+  readonly row: Row;
+  readonly answer: Row;
   /** The read's stamp (`ReadTable.stampOf`): while it is unchanged, the answer is there. To be used within a minute. */
   readonly stamp: number;
 }
@@ -38,7 +29,8 @@ const readsAtOnce = 5_000;
  * compressed forms; the answer at a version is never inferred from its neighbours.
  */
 export class MemoryCache {
-  readonly #options: MemoryCacheOptions;
+  readonly #onEvict: () => void;
+  readonly #onNeverRead: (kind: Operation) => void;
   /** The bound in force, which `resize` lowers step by step to `#wantedBytes`. */
   #maxBytes: number;
   #wantedBytes: number;
@@ -47,10 +39,15 @@ export class MemoryCache {
   /** Calls of `clear`, by which a purge in steps notices one. */
   #clears = 0;
 
-  constructor(options: MemoryCacheOptions) {
-    this.#options = options;
-    this.#maxBytes = options.maxBytes;
-    this.#wantedBytes = options.maxBytes;
+  /**
+   * `maxBytes`: at the start; see `resize`. `onEvict`: a read was evicted. `onNeverRead`: a stored read left memory, or its
+   * lifetime ended, without a hit.
+   */
+  constructor(maxBytes: number, onEvict: () => void = () => {}, onNeverRead: (kind: Operation) => void = () => {}) {
+    this.#onEvict = onEvict;
+    this.#onNeverRead = onNeverRead;
+    this.#maxBytes = maxBytes;
+    this.#wantedBytes = maxBytes;
   }
 
   /** Changes the bound; resolves when the excess is evicted, in steps, or a later call has taken over. */
@@ -199,11 +196,11 @@ export class MemoryCache {
   #makeRoom(): void {
     while (this.#bytes > this.#maxBytes && this.#reads.oldest !== undefined) {
       this.#remove(this.#reads.oldest);
-      this.#options.onEvict(1);
+      this.#onEvict();
     }
   }
 
-  #remove(read: ReadId): void {
+  #remove(read: Row): void {
     this.#countUnused(this.#reads, read);
     this.#answers.release(this.#reads.answerOf(read));
     this.#reads.remove(read);
@@ -216,8 +213,8 @@ export class MemoryCache {
     }
   }
 
-  #countUnused(reads: ReadTable, read: ReadId): void {
+  #countUnused(reads: ReadTable, read: Row): void {
     const kind = operations[reads.kindOf(read)];
-    if (kind !== undefined && !reads.isUsed(read)) this.#options.onNeverRead?.(kind);
+    if (kind !== undefined && !reads.isUsed(read)) this.#onNeverRead(kind);
   }
 }

@@ -36,7 +36,7 @@ class World {
   constructor(maxBytes: number, start: number) {
     const random = new Random(start);
     this.#random = (below) => random.below(below);
-    this.memory = new MemoryCache({ maxBytes, onEvict: (reads) => (this.#pushedOut += reads) });
+    this.memory = new MemoryCache(maxBytes, () => (this.#pushedOut += 1));
   }
 
   /** Long walks reach each of these in every state that tables, slabs and the bound can be in. */

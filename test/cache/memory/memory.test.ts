@@ -1,17 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { contentDigest, type CachedResponse } from '../../../src/cache/record.ts';
-import { cacheKey, keyText, type CacheKey } from '../../../src/cache/key.ts';
+import type { CachedResponse } from '../../../src/cache/record.ts';
+import { cacheKey, type CacheKey } from '../../../src/cache/key.ts';
+import { operations, type Operation } from '../../../src/cache/kinds.ts';
 import { MemoryCache } from '../../../src/cache/memory/memory.ts';
 import { Address } from '../../../src/ledger/address.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { answerOf, keyAt } from '../../support/answers.ts';
-import { fc } from '../../support/fast-check.ts';
 
 const mebibyte = 1024 * 1024;
-
-function memoryOf(maxBytes: number, onEvict: (reads: number) => void = () => {}): MemoryCache {
-  return new MemoryCache({ maxBytes, onEvict });
-}
 
 /** Reads of different things, whose answers are all different. */
 function put(memory: MemoryCache, index: number, bytes: number): CacheKey {
@@ -23,7 +20,7 @@ function put(memory: MemoryCache, index: number, bytes: number): CacheKey {
 test('the bound holds in bytes, and the least recently used goes first', () => {
   const maxBytes = 1_000_000;
   let evicted = 0;
-  const memory = memoryOf(maxBytes, (reads) => (evicted += reads));
+  const memory = new MemoryCache(maxBytes, () => (evicted += 1));
   const first = put(memory, 0, 10_000);
   const second = put(memory, 1, 10_000);
   for (let index = 2; index <= 300; index += 1) {
@@ -38,7 +35,7 @@ test('the bound holds in bytes, and the least recently used goes first', () => {
 });
 
 test('one answer takes at most an eighth: a larger one is not stored and evicts nothing', () => {
-  const memory = memoryOf(800_000, () => assert.fail('nothing may be pushed out'));
+  const memory = new MemoryCache(800_000, () => assert.fail('nothing may be pushed out'));
   const first = put(memory, 1, 90_000);
   const second = put(memory, 2, 100_001);
   assert.equal(memory.find(second), undefined);
@@ -46,48 +43,15 @@ test('one answer takes at most an eighth: a larger one is not stored and evicts 
 });
 
 test('an answer that is the same at many versions is held once', () => {
-  const memory = memoryOf(64 * mebibyte);
+  const memory = new MemoryCache(64 * mebibyte);
   for (let version = 0n; version < 10_000n; version += 1n) memory.store(keyAt(version), answerOf(1_000));
   assert.deepEqual([memory.fill.entries, memory.fill.answers], [10_000, 1]);
   assert.deepEqual(memory.find(keyAt(0n)), memory.find(keyAt(9_999n)));
   assert.ok(memory.fill.bytes < 10_000 * 80, `${memory.fill.bytes} bytes`);
 });
 
-test('a version that was not read is not inferred from its neighbours', () => {
-  const memory = memoryOf(mebibyte);
-  memory.store(keyAt(5n), answerOf('a'));
-  memory.store(keyAt(7n), answerOf('a'));
-  for (const version of [4n, 6n, 8n, 5n + 4096n, 5n + 8192n]) assert.equal(memory.find(keyAt(version)), undefined);
-});
-
-test('an answer is found at exactly the reads that had it', () => {
-  const step = fc.record({
-    version: fc.bigInt({ min: 0n, max: 9_000n }),
-    subject: fc.constantFrom('0x1/a', '0x2/a'),
-    body: fc.constantFrom('1', '2', '3'),
-  });
-  fc.assert(
-    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
-      const memory = memoryOf(64 * mebibyte);
-      const model = new Map<string, string>();
-      for (const { version, subject, body } of steps) {
-        const key = keyAt(version, subject);
-        memory.store(key, answerOf(body));
-        model.set(keyText(key), body);
-      }
-      for (const { version, subject } of steps) {
-        for (const near of [version, version + 1n, version + 4096n]) {
-          const key = keyAt(near, subject);
-          assert.equal(memory.find(key)?.body.toString(), model.get(keyText(key)));
-        }
-      }
-      assert.deepEqual([memory.fill.entries, memory.fill.answers], [model.size, new Set(model.values()).size]);
-    }),
-  );
-});
-
 test('an evicted answer releases every byte it took', async () => {
-  const memory = memoryOf(64 * mebibyte);
+  const memory = new MemoryCache(64 * mebibyte);
   const keys = [keyAt(1n), keyAt(2n), keyAt(5_000n), keyAt(1n, '0x2/b')];
   for (const key of keys) memory.store(key, answerOf('shared by all'));
   memory.store(keyAt(2n), answerOf('another'));
@@ -100,7 +64,7 @@ test('an evicted answer releases every byte it took', async () => {
 });
 
 test('compressed forms count towards the bound, and one that is too much is left out', () => {
-  const memory = memoryOf(1_000_000);
+  const memory = new MemoryCache(1_000_000);
   const answer = memory.store(keyAt(1n), answerOf(100_000));
   const before = memory.fill.bytes;
   memory.addCoded(answer, 'gzip', Buffer.alloc(500));
@@ -112,50 +76,8 @@ test('compressed forms count towards the bound, and one that is too much is left
   assert.equal(memory.fill.bytes, after);
 });
 
-test('answers that differ in anything a client can see have digests of their own', () => {
-  const body = Buffer.alloc(1_000_000);
-  const other = Buffer.from(body);
-  other[999_999] = 1;
-  const answer = answerOf('', { body });
-  const others: Partial<CachedResponse>[] = [
-    { body: other },
-    { status: 404 },
-    { contentType: 'application/x-bcs' },
-    { gasUsed: '1' },
-    { cursor: '1' },
-    { lifetimeMs: 600_000 },
-  ];
-  const digests = others.map((change) => contentDigest({ ...answer, ...change }));
-  assert.equal(new Set([answer.digest, ...digests]).size, others.length + 1);
-  assert.match(answer.digest, /^[\w-]{22}$/);
-});
-
-test('one version of several is dropped with its bytes', async () => {
-  const versions = [5n, 6n, 7n];
-  for (const gone of versions) {
-    const memory = memoryOf(mebibyte);
-    for (const version of versions) memory.store(keyAt(version), answerOf(`at ${version}`));
-    const { bytes } = memory.fill;
-
-    assert.equal(memory.forget(keyAt(gone)), 1);
-    assert.equal(memory.forget(keyAt(gone)), 0);
-    assert.equal(memory.forget(keyAt(8n)), 0);
-
-    const left = versions.filter((version) => memory.find(keyAt(version)) !== undefined);
-    assert.deepEqual(
-      left,
-      versions.filter((version) => version !== gone),
-    );
-    for (const version of left) assert.equal(memory.find(keyAt(version))?.body.toString(), `at ${version}`);
-    assert.deepEqual([memory.fill.entries, memory.fill.answers], [2, 2]);
-    assert.ok(memory.fill.bytes < bytes);
-    for (const version of left) memory.forget(keyAt(version));
-    assert.deepEqual(memory.fill, { entries: 0, answers: 0, bytes: 0 });
-  }
-});
-
 test('after a clear memory is as new, and a purge in flight drops nothing more', async () => {
-  const memory = memoryOf(64 * mebibyte);
+  const memory = new MemoryCache(64 * mebibyte);
   for (let index = 0; index < 12_000; index += 1) put(memory, index, 10);
   const purged = memory.purge({ kind: 'everything' });
   assert.equal(memory.fill.entries, 7_000);
@@ -169,7 +91,7 @@ test('after a clear memory is as new, and a purge in flight drops nothing more',
 });
 
 test('a peek leaves the order of eviction unchanged', () => {
-  const memory = memoryOf(100_000);
+  const memory = new MemoryCache(100_000);
   const first = put(memory, 0, 10_000);
   for (let index = 1; memory.peek(first) !== undefined; index += 1) {
     assert.ok(index < 20);
@@ -178,7 +100,7 @@ test('a peek leaves the order of eviction unchanged', () => {
 });
 
 test('a purge in steps yields the event loop, and drops its scope', async () => {
-  const memory = memoryOf(64 * mebibyte);
+  const memory = new MemoryCache(64 * mebibyte);
   for (let index = 0; index < 11_999; index += 1) put(memory, index, 10);
   memory.store(
     cacheKey({ chainId: 4, operation: 'transaction', subject: '0x1', version: undefined, form: 'json' }),
@@ -196,7 +118,7 @@ test('a purge in steps yields the event loop, and drops its scope', async () => 
 
 test('a lower bound evicts the least recently used in steps, and a higher one stores more', async () => {
   let evicted = 0;
-  const memory = memoryOf(40 * mebibyte, (reads) => (evicted += reads));
+  const memory = new MemoryCache(40 * mebibyte, () => (evicted += 1));
   for (let index = 0; index < 3_000; index += 1) put(memory, index, 10_000);
   const before = memory.fill;
 
@@ -211,4 +133,81 @@ test('a lower bound evicts the least recently used in steps, and a higher one st
   await memory.resize(20 * mebibyte);
   for (let index = 0; index < 3_000; index += 1) put(memory, index, 10_000);
   assert.ok(memory.fill.bytes <= 20 * mebibyte && memory.fill.bytes > 19.9 * mebibyte);
+});
+
+// Reads that leave memory, or outlive their answer, without a hit.
+
+interface Scene {
+  readonly memory: MemoryCache;
+  /** Kinds of reads that left without a hit. */
+  readonly neverRead: Operation[];
+}
+
+function scene(maxBytes = 64 * mebibyte): Scene {
+  const neverRead: Operation[] = [];
+  const memory = new MemoryCache(maxBytes, undefined, (kind) => void neverRead.push(kind));
+  return { memory, neverRead };
+}
+
+function keyOf(operation: Operation, subject = '0x1/a', version?: bigint): CacheKey {
+  const at = version === undefined ? undefined : LedgerVersion.of(version);
+  return cacheKey({ chainId: 4, operation, subject, version: at, form: 'json' });
+}
+
+test('a read whose lifetime ended counts once it is evicted', () => {
+  const { memory, neverRead } = scene(100_000);
+  memory.store(keyOf('transaction'), answerOf('a', { lifetimeMs: 600_000 }), 0);
+  assert.equal(memory.find(keyOf('transaction')), undefined);
+  for (let index = 0; index < 20; index += 1) memory.store(keyAt(BigInt(index)), answerOf(`${index}`.repeat(5_000)));
+  assert.equal(memory.peek(keyOf('transaction')), undefined);
+  assert.equal(neverRead.filter((kind) => kind === 'transaction').length, 1);
+});
+
+test('a clear of many reads counts all of them, in steps', async () => {
+  const { memory, neverRead } = scene();
+  const count = 12_000;
+  for (let version = 0; version < count; version += 1) memory.store(keyAt(BigInt(version)), answerOf('a'));
+  memory.find(keyAt(0n));
+  assert.equal(memory.clear(), count);
+  while (neverRead.length < count - 1) await new Promise(setImmediate);
+  assert.equal(neverRead.length, count - 1);
+});
+
+test('a read is never read only if it had no hit since it was stored, and counts once', () => {
+  for (const kind of operations) {
+    const { memory, neverRead } = scene();
+    const key = keyOf(kind, '0x1/a', kind === 'transaction' ? undefined : 7n);
+    const write = () => memory.store(key, answerOf('a'));
+
+    write();
+    memory.forget(key);
+    assert.deepEqual(neverRead, [kind]);
+    write();
+    memory.find(key);
+    memory.forget(key);
+    write();
+    const held = memory.locate(key);
+    assert.ok(held !== undefined);
+    memory.use(held);
+    memory.forget(key);
+    assert.deepEqual(neverRead, [kind]);
+    write();
+    memory.peek(key);
+    write();
+    memory.forget(key);
+    assert.deepEqual(neverRead, [kind, kind]);
+  }
+});
+
+test('an expired read that is stored again begins anew', () => {
+  const { memory, neverRead } = scene();
+  const key = keyOf('transaction');
+  const write = (ttlMs: number) => memory.store(key, answerOf('a', { lifetimeMs: 600_000 }), ttlMs);
+  write(60_000);
+  memory.find(key);
+  write(0);
+  write(60_000);
+  assert.deepEqual(neverRead, []);
+  memory.forget(key);
+  assert.deepEqual(neverRead, ['transaction']);
 });

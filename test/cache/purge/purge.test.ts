@@ -9,7 +9,7 @@ import { answerOf, keyAt } from '../../support/answers.ts';
 const everything = { kind: 'everything' } as const;
 
 test('an answer read from Redis before its purge is dropped as well, here and at the other replicas', async () => {
-  const memory = new MemoryCache({ maxBytes: 1_000_000, onEvict: () => {} });
+  const memory = new MemoryCache(1_000_000);
   const tiers = new ReadThrough(memory, undefined, undefined);
   const [key, answer] = [keyAt(5n), answerOf('old')];
   memory.store(key, answer);

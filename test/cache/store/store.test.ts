@@ -412,7 +412,7 @@ const node: AnswerLoad = () => Promise.resolve({ answer: answerOf('after'), orig
 test('a read that the store answers during a purge is not left in memory', async (t) => {
   const { store, write } = await openStore(t, { folder: storeFolder(t) });
   await write(key, answerOf('before'));
-  const memory = new MemoryCache({ maxBytes: 2 ** 20, onEvict: () => {} });
+  const memory = new MemoryCache(2 ** 20);
   const reads = new ReadThrough(memory, store, undefined);
 
   const purged = reads.purge({ kind: 'everything' });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { CacheKey } from '../../../src/cache/key.ts';
 import { marksOf } from '../../../src/cache/purge.ts';
-import { ReadTable } from '../../../src/cache/memory/read-table.ts';
+import { ReadTable } from '../../../src/cache/memory/tables.ts';
 import { keyAt } from '../../support/answers.ts';
 import { fc } from '../../support/fast-check.ts';
 
@@ -54,19 +54,6 @@ test('reads are found by their keys and leave in the order of use, after any seq
       assert.deepEqual([left, table.size], [[...model.values()], 0]);
     }),
   );
-});
-
-test('the table grows, and rows are used again', () => {
-  const table = new ReadTable();
-  const rows = Array.from({ length: 10_000 }, (_, index) => add(table, keyAt(BigInt(index)), index));
-  for (let index = 0; index < 10_000; index += 2) table.remove(rows[index] as number);
-  for (let index = 10_000; index < 15_000; index += 1) add(table, keyAt(BigInt(index)), index);
-  for (let index = 0; index < 15_000; index += 1) {
-    const read = table.find(keyAt(BigInt(index)));
-    const isThere = index >= 10_000 || index % 2 === 1;
-    assert.equal(read === undefined ? undefined : table.answerOf(read), isThere ? index : undefined, `read ${index}`);
-  }
-  assert.deepEqual([table.size, table.end], [10_000, 10_000]);
 });
 
 test('ids that differ in any of their first 160 bits, and slots that differ, are of different reads', () => {
