@@ -15,7 +15,7 @@ import { gatewayCommand } from '../bench/support/gateway.ts';
 import { startProgram } from '../bench/support/process-under-test.ts';
 import { MemoryCache } from '../src/cache/memory/memory.ts';
 import { AnswerNames } from '../src/cache/redis/redis-keys.ts';
-import { connectRedis } from '../src/cache/redis/redis-client.ts';
+import { connectRedis } from '../src/cache/redis/redis-source.ts';
 import { RedisLink } from '../src/cache/redis/redis-link.ts';
 import { SharedTier } from '../src/cache/redis/shared-tier.ts';
 import { until } from '../test/support/eventually.ts';

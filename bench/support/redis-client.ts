@@ -6,7 +6,7 @@
  * Prints microseconds of processor time for a look-up of one command (GET), and of two, one after the other (HGET, GET).
  */
 import { Redis } from 'ioredis';
-import { gatherCommands } from '../../src/cache/redis/redis-client.ts';
+import { gatherCommands } from '../../src/cache/redis/redis-source.ts';
 
 const [, , port, bytes, underWay] = process.argv;
 const values = 1_000;

@@ -4,7 +4,7 @@ import { EventEmitter } from 'node:events';
 import { JsonBody } from '../../src/ledger/answer-body.ts';
 import { findScope, formatScope, keyMatcher } from '../../src/cache/purge.ts';
 import { decodeRecord, decodeReference, encodeRecord, encodeReference } from '../../src/cache/record.ts';
-import type { RedisClient } from '../../src/cache/redis/redis-client.ts';
+import type { RedisClient } from '../../src/cache/redis/redis-source.ts';
 import type { RedisLink } from '../../src/cache/redis/redis-link.ts';
 import { type ReplicaNews, News } from '../../src/cache/redis/news.ts';
 import { Dialect } from '../../src/ledger/ledger-headers.ts';
@@ -98,8 +98,15 @@ async function newsListener() {
     onNews: (news: ReplicaNews) => heard.push(news.kind === 'shared' ? news.info.version : news.version),
     onPurge: () => Promise.resolve(true),
   };
-  const options = { ledger: () => '4', prefix: 'lg', epoch: () => undefined };
-  const state = new News(link as unknown as RedisLink, subscriber as unknown as RedisClient, listener, options);
+  const [redis, messages] = [link as unknown as RedisLink, subscriber as unknown as RedisClient];
+  const state = new News(
+    redis,
+    messages,
+    'lg',
+    () => '4',
+    () => undefined,
+    listener,
+  );
   await state.follow();
   state.close();
   return { heard, tell: (message: string) => subscriber.emit('message', 'lg:news:4', message) };

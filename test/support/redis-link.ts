@@ -1,6 +1,6 @@
 /** Links to a Redis server, without the rest of a gateway. */
 import type { TestContext } from 'node:test';
-import { connectRedis } from '../../src/cache/redis/redis-client.ts';
+import { connectRedis } from '../../src/cache/redis/redis-source.ts';
 import { type LinkOptions, RedisLink } from '../../src/cache/redis/redis-link.ts';
 
 /** A link to this server; resolves when it is ready, or has failed. It is closed after the test. */

@@ -6,11 +6,10 @@
  * The version has one small key without a TTL, which the recommended eviction policy (`volatile-*`) never evicts: every
  * answer has a TTL (docs/redis.md).
  */
-import { Allowance, findU64, type LedgerInfo, LedgerVersion } from '../../ledger/index.ts';
-import type { PurgeMark } from '../purge.ts';
-import type { PurgeScope } from '../purge.ts';
-import { PurgeNews } from './purge-news.ts';
-import type { RedisClient } from './redis-client.ts';
+import { randomUUID } from 'node:crypto';
+import { Allowance, findU64, type LedgerInfo, LedgerVersion, settlesWithin } from '../../ledger/index.ts';
+import { findScope, formatScope, type NotifiedReplicas, type PurgeMark, type PurgeScope } from '../purge.ts';
+import type { RedisClient } from './redis-source.ts';
 import type { RedisLink } from './redis-link.ts';
 
 /** News for the other replicas. */
@@ -31,14 +30,6 @@ export interface NewsListener {
   onPurge(scope: PurgeScope): Promise<unknown>;
   /** The newest purge of a ledger in a tier that outlives the process; absent without one. */
   readonly purgeMark?: ((ledger: string) => PurgeMark) | undefined;
-}
-
-interface NewsOptions {
-  /** Name of the ledger, chain included; without one, no news is published or received. */
-  readonly ledger: () => string | undefined;
-  readonly prefix: string;
-  /** The epoch of this process; `undefined` while nodes have not confirmed one. */
-  readonly epoch: () => string | undefined;
 }
 
 /** The news of one ledger. */
@@ -71,7 +62,9 @@ export class News {
   readonly #link: RedisLink;
   readonly #subscriber: RedisClient;
   readonly #listener: NewsListener;
-  readonly #options: NewsOptions;
+  readonly #prefix: string;
+  readonly #ledger: () => string | undefined;
+  readonly #epoch: () => string | undefined;
   #followed: FollowedLedger | undefined;
   /** The highest version to publish, as a floor for every client and of a state. */
   #pending = -1n;
@@ -82,11 +75,24 @@ export class News {
   /** A moving edge makes a few refusals a second. */
   readonly #refusals = new Allowance(20);
 
-  constructor(link: RedisLink, subscriber: RedisClient, listener: NewsListener, options: NewsOptions) {
+  /**
+   * `ledger`: its name, chain included; without one, no news is published or received. `epoch`: of this process;
+   * `undefined` while nodes have not confirmed one.
+   */
+  constructor(
+    link: RedisLink,
+    subscriber: RedisClient,
+    prefix: string,
+    ledger: () => string | undefined,
+    epoch: () => string | undefined,
+    listener: NewsListener,
+  ) {
     this.#link = link;
     this.#subscriber = subscriber;
+    this.#prefix = prefix;
+    this.#ledger = ledger;
+    this.#epoch = epoch;
     this.#listener = listener;
-    this.#options = options;
     subscriber.on('message', (channel: string, message: string) => this.#onMessage(channel, message));
     // The client drops a subscription that it sends without a connection, and renews only granted ones: without this a
     // replica that starts before Redis would never receive a message.
@@ -95,7 +101,7 @@ export class News {
 
   /** Subscribes to the current ledger's channel and reads the version served before. Idempotent for one ledger. */
   async follow(): Promise<void> {
-    const name = this.#options.ledger();
+    const name = this.#ledger();
     const before = this.#followed;
     if (name === before?.name) return before?.hasFloor === false ? this.#readFloor(before) : undefined;
     if (before !== undefined) {
@@ -107,14 +113,11 @@ export class News {
     }
     this.#followed = undefined;
     if (name === undefined) return;
-    const { prefix } = this.#options;
+    const prefix = this.#prefix;
     const channel = `${prefix}:news:${name}`;
-    const purges = new PurgeNews(this.#link, {
-      channel,
-      key: `${prefix}:purge:${name}`,
-      onPurge: (scope) => this.#listener.onPurge(scope),
-      mark: this.#listener.purgeMark?.(name),
-    });
+    const onPurge = (scope: PurgeScope) => this.#listener.onPurge(scope);
+    const mark = this.#listener.purgeMark?.(name);
+    const purges = new PurgeNews(this.#link, channel, `${prefix}:purge:${name}`, onPurge, mark);
     const key = `${prefix}:state:${name}`;
     const ledger = { name, channel, key, purges, hasFloor: false, published: -1n, received: -1n, shared: -1n };
     this.#followed = ledger;
@@ -144,7 +147,7 @@ export class News {
     void this.#link.write(ledger.key, (client) => client.unlink(ledger.key));
   }
 
-  /** Purges the other replicas: see `PurgeNews.publish`. */
+  /** See `PurgeNews.publish`. */
   async publishPurge(scope: PurgeScope) {
     await this.follow();
     return this.#followed?.purges.publish(scope);
@@ -174,7 +177,7 @@ export class News {
     void this.follow();
     const { chainId, epoch, version, oldestVersion, timestampUsec, blockHeight, oldestBlockHeight } = info;
     const facts = [chainId, epoch, version, oldestVersion, timestampUsec, blockHeight, oldestBlockHeight];
-    this.#send(`shared ${this.#options.epoch() ?? '-'} ${bounds.join(',')} ${facts.join(' ')}`);
+    this.#send(`shared ${this.#epoch() ?? '-'} ${bounds.join(',')} ${facts.join(' ')}`);
     if (version > largestScore) return;
     if (version > this.#pendingShared) this.#pendingShared = version;
     this.#publishSoon();
@@ -205,7 +208,7 @@ export class News {
   #publishPending(): void {
     void this.follow();
     const [ledger, version, shared] = [this.#followed, this.#pending, this.#pendingShared];
-    const epochOfFloors = this.#options.epoch() ?? '-';
+    const epochOfFloors = this.#epoch() ?? '-';
     for (const [client, floor] of this.#floors) this.#send(`floor ${epochOfFloors} ${floor} ${client}`);
     this.#floors.clear();
     if (ledger === undefined) return;
@@ -221,7 +224,7 @@ export class News {
   }
 
   #sendServed(ledger: FollowedLedger, version: bigint, mark: string): void {
-    const epoch = this.#options.epoch();
+    const epoch = this.#epoch();
     this.#send(`served ${mark}${version}${epoch === undefined ? '' : ` ${epoch}`}`);
     void this.#link.write(ledger.key, (client) => client.zadd(ledger.key, 'GT', version.toString(), member));
   }
@@ -278,7 +281,7 @@ export class News {
 
   /** Whether a version of this epoch is of the history here. With one epoch unknown, it counts. */
   #isOurs(theirs: string): boolean {
-    const epoch = this.#options.epoch();
+    const epoch = this.#epoch();
     return theirs === '-' || epoch === undefined || theirs === epoch;
   }
 }
@@ -293,3 +296,136 @@ const ofState = 'of-a-state------------ ';
 const sharedForm = /^shared ([\da-z]{8}|-) ([\d,]{1,900}) ([\d ]{13,200})$/;
 const floorForm = /^floor ([\da-z]{8}|-) (\d{1,20}) (.{1,600})$/;
 const form = /^(served|refused) ([\w-]{22} )?(\d{1,20})(?: ([0-9a-z]{8}))?$/;
+
+/** A purge of this process that the subscribers of the channel acknowledge, this process by the receipt of its message. */
+interface PublishedPurge {
+  readonly subscribers: number;
+  isReceivedHere: boolean;
+  acknowledged: number;
+  readonly onAll: () => void;
+}
+
+/** Bound of the wait for acknowledgements: a large memory takes a second to scan. */
+const acknowledgedMs = 3_000;
+/** Interval of `catchUp`, which only finds something after a disconnection. */
+const checkMs = 5_000;
+const purgeForm = /^(purge|purged) ([\da-f-]{36})(?: (.+))?$/s;
+
+/**
+ * Purges published to the other replicas, each of which clears its memory and acknowledges. A disconnected replica
+ * loses messages, so Redis stores the newest purge's id: a replica that finds an id it has not received drops
+ * everything.
+ */
+export class PurgeNews {
+  readonly #link: RedisLink;
+  readonly #channel: string;
+  readonly #key: string;
+  readonly #onPurge: (scope: PurgeScope) => Promise<unknown>;
+  readonly #mark: PurgeMark | undefined;
+  readonly #published = new Map<string, PublishedPurge>();
+  readonly #timer: NodeJS.Timeout;
+  #hasChecked = false;
+  /** Id of the newest purge that was received, or found in Redis. */
+  #newest: string | undefined;
+  /** An id found in Redis whose message may still arrive. */
+  #unreceived: string | undefined;
+
+  /**
+   * `key`: of the newest purge's id in Redis. `onPurge`: carries out another replica's purge; resolves when this process is
+   * clear. `mark`: absent without a tier that outlives the process.
+   */
+  constructor(
+    link: RedisLink,
+    channel: string,
+    key: string,
+    onPurge: (scope: PurgeScope) => Promise<unknown>,
+    mark?: PurgeMark,
+  ) {
+    this.#link = link;
+    this.#channel = channel;
+    this.#key = key;
+    this.#onPurge = onPurge;
+    this.#mark = mark;
+    this.#timer = setInterval(() => void this.catchUp(), checkMs).unref();
+  }
+
+  /** Publishes a purge and waits, within `acknowledgedMs`, for acknowledgements. `undefined`: it was not published. */
+  async publish(scope: PurgeScope): Promise<NotifiedReplicas | undefined> {
+    const [channel, key, id] = [this.#channel, this.#key, randomUUID()];
+    const kept = await this.#link.write(key, (client) => client.set(key, id));
+    const subscribers = 'value' in kept ? await this.#countSubscribers() : undefined;
+    if (subscribers === undefined) return undefined;
+    const all = Promise.withResolvers<void>();
+    const purge: PublishedPurge = { subscribers, isReceivedHere: false, acknowledged: 0, onAll: all.resolve };
+    this.#published.set(id, purge);
+    this.#receive(id);
+    const text = `purge ${id} ${formatScope(scope)}`;
+    const sent = await this.#link.write(channel, (client) => client.publish(channel, text));
+    if ('value' in sent && subscribers > 0) await settlesWithin(all.promise, acknowledgedMs);
+    this.#published.delete(id);
+    if (!('value' in sent)) return undefined;
+    // This process has purged itself ahead of the others.
+    this.#mark?.record(id);
+    return { notified: subscribers - Number(purge.isReceivedHere), acknowledged: purge.acknowledged };
+  }
+
+  /** Handles a message of the channel; other kinds are ignored. */
+  onMessage(message: string): void {
+    const [, kind, id = '', text = ''] = purgeForm.exec(message) ?? [];
+    if (kind === undefined) return;
+    const own = this.#published.get(id);
+    if (own === undefined) {
+      if (kind === 'purge') void this.#follow(id, text);
+      return;
+    }
+    if (kind === 'purge') own.isReceivedHere = true;
+    else own.acknowledged += 1;
+    if (own.acknowledged + Number(own.isReceivedHere) >= own.subscribers) own.onAll();
+  }
+
+  /** Drops everything after a purge that was published while this process was disconnected. */
+  async catchUp(): Promise<void> {
+    const key = this.#key;
+    const found = await this.#link.read(key, (client) => client.get(key));
+    if (!('value' in found)) return;
+    if (!this.#hasChecked) this.#newest ??= this.#mark?.read();
+    const unreceived = found.value === null || found.value === this.#newest ? undefined : found.value;
+    // An id that has not been received since the look-up before was missed, whatever purges followed it.
+    const missed = this.#hasChecked ? this.#unreceived : unreceived;
+    this.#hasChecked = true;
+    this.#unreceived = unreceived;
+    if (missed === undefined) return;
+    if (missed === unreceived) this.#receive(missed);
+    await this.#onPurge({ kind: 'everything' });
+    this.#mark?.record(missed);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  #receive(id: string): void {
+    this.#newest = id;
+    if (this.#unreceived === id) this.#unreceived = undefined;
+  }
+
+  async #follow(id: string, text: string): Promise<void> {
+    this.#receive(id);
+    // The scope of a newer gateway version may be unknown here: everything covers it.
+    await this.#onPurge(findScope(text) ?? { kind: 'everything' });
+    this.#mark?.record(id);
+    const channel = this.#channel;
+    await this.#link.write(channel, (client) => client.publish(channel, `purged ${id}`));
+  }
+
+  /** Subscribers of the channel, this process included. In a cluster each server counts only its own. */
+  async #countSubscribers(): Promise<number | undefined> {
+    let count = 0;
+    for (const server of this.#link.servers('all')) {
+      const counted = await this.#link.runFor(acknowledgedMs, () => server.pubsub('NUMSUB', this.#channel));
+      if (!('value' in counted)) return undefined;
+      count += Number(counted.value[1] ?? 0);
+    }
+    return count;
+  }
+}

@@ -4,8 +4,7 @@ import type { Redis } from 'ioredis';
 import type { RedisServersConfig } from '../../config/index.ts';
 import { Circuit, setPatientTimeout } from '../../ledger/index.ts';
 import type { Span } from '../../metrics/index.ts';
-import type { RedisClient } from './redis-client.ts';
-import { RedisSource } from './redis-source.ts';
+import { type RedisClient, RedisSource } from './redis-source.ts';
 
 /** `closed`: not sent, the circuit is open. `refused`: the server takes no writes. `wrong type`: of the key. */
 type RedisFailure = 'closed' | 'timeout' | 'connection' | 'refused' | 'wrong type' | 'error';

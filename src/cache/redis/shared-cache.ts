@@ -49,11 +49,7 @@ export function createSharedCache({ keyPrefix: prefix }: RedisConfig, parts: Sha
   const tier: SharedTier = new SharedTier(link, settings, names, (digest) => memory.findAnswer(digest), metrics);
   // The other connection reports the same faults.
   const subscriber = source.subscribe(() => undefined);
-  const news = new News(link, subscriber, parts.news, {
-    prefix,
-    ledger,
-    epoch: () => epoch.current?.epoch.id,
-  });
+  const news = new News(link, subscriber, prefix, ledger, () => epoch.current?.epoch.id, parts.news);
   return {
     tier,
     /** Resolves when Redis is reachable, or its absence is certain. */

@@ -19,7 +19,7 @@ import {
 import { admits } from '../epoch/epoch.ts';
 import type { CacheKey } from '../key.ts';
 import { WriteBehind, type QueuedWrite, type WriteOptions, type WriteOutcome } from '../write-behind.ts';
-import type { RedisClient } from './redis-client.ts';
+import type { RedisClient } from './redis-source.ts';
 import type { AnswerNames } from './redis-keys.ts';
 import type { CommandOptions, RedisLink, RedisOutcome } from './redis-link.ts';
 

@@ -1,7 +1,7 @@
 /** News of served versions, over a real redis-server. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { connectSubscriber } from '../../../src/cache/redis/redis-client.ts';
+import { connectSubscriber } from '../../../src/cache/redis/redis-source.ts';
 import { type ReplicaNews, News } from '../../../src/cache/redis/news.ts';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { eventually, until } from '../../support/eventually.ts';
@@ -19,7 +19,7 @@ async function stateOf(
   const link = await linkTo(t, server);
   const listener = { onNews, onPurge };
   const subscriber = connectSubscriber({ kind: 'single', url: server.url }, () => undefined);
-  const state = new News(link, subscriber, listener, { ledger, prefix: 'lg', epoch: () => undefined });
+  const state = new News(link, subscriber, 'lg', ledger, () => undefined, listener);
   t.after(() => state.close());
   return state;
 }

@@ -1,9 +1,9 @@
 /** Purges published over a real redis-server, and replicas that missed one. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { PurgeNews } from '../../../src/cache/redis/purge-news.ts';
+import { PurgeNews } from '../../../src/cache/redis/news.ts';
 import { formatScope } from '../../../src/cache/purge.ts';
-import { connectSubscriber } from '../../../src/cache/redis/redis-client.ts';
+import { connectSubscriber } from '../../../src/cache/redis/redis-source.ts';
 import { linkTo } from '../../support/redis-link.ts';
 import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
 
@@ -24,7 +24,7 @@ async function listener(t: TestContext, server: RedisServer, { isDeaf = false } 
     purged.push(formatScope(scope));
     return Promise.resolve(true);
   };
-  const news = new PurgeNews(await linkTo(t, server), { channel, key, onPurge });
+  const news = new PurgeNews(await linkTo(t, server), channel, key, onPurge);
   t.after(() => news.close());
   if (!isDeaf) {
     const subscriber = connectSubscriber({ kind: 'single', url: server.url }, () => undefined);

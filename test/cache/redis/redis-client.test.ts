@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { connectRedis } from '../../../src/cache/redis/redis-client.ts';
+import { connectRedis } from '../../../src/cache/redis/redis-source.ts';
 import { until } from '../../support/redis-replica.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { test, type TestContext } from 'node:test';
-import type { RedisClient } from '../../../src/cache/redis/redis-client.ts';
+import type { RedisClient } from '../../../src/cache/redis/redis-source.ts';
 import { type LinkOptions, RedisLink, type TroubleChange } from '../../../src/cache/redis/redis-link.ts';
 import { linkTo } from '../../support/redis-link.ts';
 import { until } from '../../support/redis-replica.ts';

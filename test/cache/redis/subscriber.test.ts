@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { connectSubscriber } from '../../../src/cache/redis/redis-client.ts';
+import { connectSubscriber } from '../../../src/cache/redis/redis-source.ts';
 import { until } from '../../support/eventually.ts';
 import { listen } from '../../support/listen.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
