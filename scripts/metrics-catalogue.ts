@@ -1,14 +1,16 @@
 /** Every family of metrics that a gateway with every part on has, made as the gateway makes them. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { createDropped } from '../src/gateway/access-log.ts';
+import type { Config } from '../src/config/config.ts';
+import { AccessLog } from '../src/gateway/access-log.ts';
 import { GatewayLog } from '../src/gateway/log.ts';
-import { createRenewalMetrics } from '../src/metrics/renewals.ts';
-import { createTraceMetrics } from '../src/metrics/trace/otlp.ts';
+import { Journal } from '../src/metrics/journal.ts';
+import { Renewals } from '../src/metrics/renewals.ts';
+import { createTracing } from '../src/metrics/trace/otlp.ts';
 import { createAccessMetrics } from '../src/access/access-metrics.ts';
 import { createAuditMetrics } from '../src/proxy/reads/audits.ts';
 import { createSenderMetrics, createUpstreamMetrics } from '../src/upstream/upstream-metrics.ts';
 import { createBuildMetrics } from '../src/gateway/gateway.ts';
-import { createReloadMetrics } from '../src/gateway/reloads.ts';
+import { Reloads } from '../src/gateway/reloads.ts';
 import { createCacheMetrics } from '../src/cache/cache.ts';
 import { createRedisMetrics } from '../src/cache/redis/shared-cache.ts';
 import { createStoreMetrics } from '../src/cache/store/store.ts';
@@ -55,7 +57,8 @@ interface Part {
 
 const zero = (): number => 0;
 const nobody = { keys: zero, waiting: zero, plans: () => [] };
-const logConfig = { level: 'silent', format: 'json', access: { share: 0, slowMs: 0, failed: false } } as const;
+const log = new GatewayLog({ level: 'silent', format: 'json', access: { share: 0, slowMs: 0, failed: false } });
+const journal = new Journal(log.logger);
 const always = (...adds: readonly ((registry: Registry) => unknown)[]): Part => ({
   when: 'always',
   add: (registry) => {
@@ -96,14 +99,19 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
     'TLS and credentials',
     [
       { when: '`listen.tls`', add: (registry) => void createTlsMetrics(registry, zero) },
-      always((registry) => void createRenewalMetrics(registry, { pending: () => [], expiries: () => [] })),
+      always((registry) => void new Renewals(registry, journal)),
     ],
   ],
   [
     'The process',
     [
-      always(build, createReloadMetrics, createDropped, (registry) => new GatewayLog(logConfig).register(registry)),
-      { when: '`tracing`', add: (registry) => void createTraceMetrics(registry) },
+      always(
+        build,
+        (registry) => void new Reloads({} as Config, { registry, journal, apply: async () => {} }, () => {}),
+        (registry) => void new AccessLog(log, registry),
+        (registry) => log.register(registry),
+      ),
+      { when: '`tracing`', add: tracing },
       { when: '`workers` above 1', add: (registry) => void createPoolMetrics(registry, zero) },
     ],
   ],
@@ -147,6 +155,13 @@ function upstreams(registry: Registry): void {
 
 function sender(registry: Registry): void {
   createSenderMetrics(registry, { upstreams: [], sender: { waiting: 0 } });
+}
+
+function tracing(registry: Registry): void {
+  createTracing(
+    { endpoint: 'http://127.0.0.1', headers: () => ({}), share: 0, resource: {} },
+    { log: log.logger, registry },
+  );
 }
 
 function build(registry: Registry): void {

@@ -19,7 +19,10 @@ export class AccessLog {
 
   constructor(log: GatewayLog, registry: Registry) {
     this.#log = log;
-    this.#dropped = createDropped(registry);
+    this.#dropped = new Counter(registry, {
+      name: 'ledgergate_access_log_dropped_total',
+      help: 'Slow or failed requests without an access line, because too many had one within the second.',
+    }).of({});
   }
 
   /** A property: the path of each request calls it as a function of its own. */
@@ -48,14 +51,6 @@ export class AccessLog {
     const at = stack.split('\n').filter((line) => /^\s+at /.test(line));
     this.#log.logger.error({ route, method, name, at: at.map((line) => line.trim()) }, 'a fault of the gateway');
   }
-}
-
-/** Registers the family of omitted access lines. */
-export function createDropped(registry: Registry): Count {
-  return new Counter(registry, {
-    name: 'ledgergate_access_log_dropped_total',
-    help: 'Slow or failed requests without an access line, because too many had one within the second.',
-  }).of({});
 }
 
 function lineOf(ended: RequestSummary, seconds: number): object {

@@ -34,17 +34,33 @@ const mostPlaces = 5;
 export class Reloads {
   readonly #part: Reloaded;
   readonly #onInForce: (config: Config) => void;
-  readonly #metrics: ReturnType<typeof createReloadMetrics>;
+  readonly #count: (result: ReloadResult) => void;
   #config: Config;
   #status: ReloadStatus | undefined;
+  #succeededAtMs = Date.now();
   #last: Promise<void> = Promise.resolve();
 
-  /** `onInForce`: called when a valid config was read, changed or not. */
+  /** `onInForce`: called when a valid config was read, changed or not. The start counts as a success. */
   constructor(config: Config, part: Reloaded, onInForce: (config: Config) => void) {
     this.#config = config;
     this.#part = part;
     this.#onInForce = onInForce;
-    this.#metrics = createReloadMetrics(part.registry);
+    const { registry } = part;
+    this.#count = new Counter(registry, {
+      name: 'ledgergate_config_reloads_total',
+      help: 'Times the config was read again while the gateway ran: applied, unchanged (nothing that can change now), refused (it is wrong).',
+      labels: { result: reloadResults },
+    }).by('result');
+    new Gauge(registry, {
+      name: 'ledgergate_config_last_reload_success_timestamp_seconds',
+      help: 'When the config was last read and found to be in order, Unix time.',
+      read: () => this.#succeededAtMs / 1000,
+    });
+    new Gauge(registry, {
+      name: 'ledgergate_config_last_reload_successful',
+      help: '0 while the config file, as it was read last, is wrong and what was in force before still is; 1 otherwise.',
+      read: () => Number(this.#status?.result !== 'refused'),
+    });
   }
 
   /** The config in force: keys that need a restart have their values of the start. */
@@ -99,35 +115,9 @@ export class Reloads {
   }
 
   #note(result: ReloadResult, needsRestart: readonly string[], refused?: readonly string[]): void {
-    this.#metrics.reloaded(result);
-    this.#status = { at: new Date().toISOString(), result, needsRestart, refused };
+    this.#count(result);
+    const at = new Date();
+    if (result !== 'refused') this.#succeededAtMs = at.getTime();
+    this.#status = { at: at.toISOString(), result, needsRestart, refused };
   }
-}
-
-/** Registers the families of reloads; the start counts as a success. */
-export function createReloadMetrics(registry: Registry) {
-  let succeededAtSeconds = Date.now() / 1000;
-  let isSuccessful = true;
-  const reloads = new Counter(registry, {
-    name: 'ledgergate_config_reloads_total',
-    help: 'Times the config was read again while the gateway ran: applied, unchanged (nothing that can change now), refused (it is wrong).',
-    labels: { result: reloadResults },
-  });
-  new Gauge(registry, {
-    name: 'ledgergate_config_last_reload_success_timestamp_seconds',
-    help: 'When the config was last read and found to be in order, Unix time.',
-    read: () => succeededAtSeconds,
-  });
-  new Gauge(registry, {
-    name: 'ledgergate_config_last_reload_successful',
-    help: '0 while the config file, as it was read last, is wrong and what was in force before still is; 1 otherwise.',
-    read: () => Number(isSuccessful),
-  });
-  return {
-    reloaded: (result: ReloadResult) => {
-      reloads.inc({ result });
-      isSuccessful = result !== 'refused';
-      if (isSuccessful) succeededAtSeconds = Date.now() / 1000;
-    },
-  };
 }

@@ -11,10 +11,12 @@ export type RenewalStep = 'files' | 'credentials';
 /** A PEM file with an end: the client certificate, or the last of the authorities to expire. */
 export type ExpiringFile = 'cert' | 'ca';
 
+const servers = 'name of an upstream, `cache.redis` or `access.redis`';
+
 /** The record of renewals. `toward`: the name of an upstream, `cache.redis` or `access.redis`. */
 export class Renewals {
   readonly #journal: Journal;
-  readonly #metrics: ReturnType<typeof createRenewalMetrics>;
+  readonly #renewed: Counter<{ readonly toward: string; readonly result: readonly ['applied', 'refused'] }>;
   /** Reasons of renewals that are not in use, by server and step. */
   readonly #pending = new Map<string, Map<RenewalStep, string>>();
   /** Unix time in ms, by server and file. */
@@ -22,9 +24,24 @@ export class Renewals {
 
   constructor(registry: Registry, journal: Journal) {
     this.#journal = journal;
-    this.#metrics = createRenewalMetrics(registry, {
-      pending: () => [...this.#pending].map(([toward, steps]) => [{ toward }, Number(steps.size > 0)] as const),
-      expiries: () =>
+    this.#renewed = new Counter(registry, {
+      name: 'ledgergate_renewals_total',
+      help: 'Renewed headers, users and certificates of the own connections, by result: applied, refused (the ones before stay in use).',
+      labels: { toward: servers, result: ['applied', 'refused'] },
+    });
+    new Gauge(registry, {
+      name: 'ledgergate_renewal_pending',
+      help: '1 while renewed headers, users or certificates toward this server cannot be used, and the ones before are; 0 otherwise.',
+      labels: { toward: servers },
+      join: 'max',
+      read: () => [...this.#pending].map(([toward, steps]) => [{ toward }, Number(steps.size > 0)] as const),
+    });
+    new Gauge(registry, {
+      name: 'ledgergate_client_certificate_expiry_timestamp_seconds',
+      help: 'When the certificate that this server is shown (cert), or the last authority trusted for it (ca), ends, Unix time; the earliest of all workers.',
+      labels: { toward: servers, file: ['cert', 'ca'] },
+      join: 'min',
+      read: () =>
         [...this.#expiries].flatMap(([toward, files]) =>
           [...files].map(([file, ms]) => [{ toward, file }, ms / 1000] as const),
         ),
@@ -40,7 +57,7 @@ export class Renewals {
   forget(toward: string): void {
     this.#pending.delete(toward);
     this.#expiries.delete(toward);
-    this.#metrics.forget(toward);
+    this.#renewed.remove((labels) => labels.toward === toward);
   }
 
   /** Servers whose renewals are not in use, each with the reasons. */
@@ -62,7 +79,7 @@ export class Renewals {
     const steps = this.#pending.get(toward);
     if (steps === undefined || steps.get(step) === why) return;
     steps.set(step, why);
-    this.#metrics.renewed({ toward, result: 'refused' });
+    this.#renewed.inc({ toward, result: 'refused' });
     this.#journal.record(
       'renewal refused',
       { toward, why },
@@ -74,44 +91,7 @@ export class Renewals {
   take(toward: string): void {
     this.add(toward);
     this.#pending.get(toward)?.delete('credentials');
-    this.#metrics.renewed({ toward, result: 'applied' });
+    this.#renewed.inc({ toward, result: 'applied' });
     this.#journal.record('renewed', { toward }, 'renewed credentials are in use');
   }
-}
-
-/** Registers the families of renewals. `read`: called at each scrape. */
-export function createRenewalMetrics(
-  registry: Registry,
-  read: {
-    readonly pending: () => readonly (readonly [labels: { readonly toward: string }, isPending: number])[];
-    readonly expiries: () => readonly (readonly [
-      labels: { readonly toward: string; readonly file: ExpiringFile },
-      seconds: number,
-    ])[];
-  },
-) {
-  const toward = 'name of an upstream, `cache.redis` or `access.redis`';
-  const renewals = new Counter(registry, {
-    name: 'ledgergate_renewals_total',
-    help: 'Renewed headers, users and certificates of the own connections, by result: applied, refused (the ones before stay in use).',
-    labels: { toward, result: ['applied', 'refused'] },
-  });
-  new Gauge(registry, {
-    name: 'ledgergate_renewal_pending',
-    help: '1 while renewed headers, users or certificates toward this server cannot be used, and the ones before are; 0 otherwise.',
-    labels: { toward },
-    join: 'max',
-    read: read.pending,
-  });
-  new Gauge(registry, {
-    name: 'ledgergate_client_certificate_expiry_timestamp_seconds',
-    help: 'When the certificate that this server is shown (cert), or the last authority trusted for it (ca), ends, Unix time; the earliest of all workers.',
-    labels: { toward, file: ['cert', 'ca'] },
-    join: 'min',
-    read: read.expiries,
-  });
-  return {
-    renewed: (labels: { readonly toward: string; readonly result: 'applied' | 'refused' }) => renewals.inc(labels),
-    forget: (name: string) => renewals.remove((labels) => labels.toward === name),
-  };
 }

@@ -19,23 +19,14 @@ import type { Logger } from 'pino';
 import { Counter } from '../family.ts';
 import { type Attributes, scope, type Sdk } from './span.ts';
 
-/** `exported`: the collector took it. `failed`: it did not. `dropped`: too many spans waited for the collector. */
-export type SpanOutcome = 'exported' | 'failed' | 'dropped';
+/**
+ * Called for each batch of spans, or dropped span. `exported`: the collector took it. `failed`: it did not. `dropped`: too
+ * many spans waited for the collector. `cause`: of a failure, without headers.
+ */
+type OnSpans = (outcome: 'exported' | 'failed' | 'dropped', spans: number, cause?: string) => void;
 
-const outcomes = ['exported', 'failed', 'dropped'] as const;
-
-/** Registers the family of recorded spans; the result counts spans. */
-export function createTraceMetrics(registry: Registry): (outcome: (typeof outcomes)[number], spans: number) => void {
-  const spans = new Counter(registry, {
-    name: 'ledgergate_trace_spans_total',
-    help: 'Recorded spans by outcome: exported, failed (the collector did not take them, after retries), dropped (2,048 waited for the collector).',
-    labels: { outcome: outcomes },
-  });
-  return (outcome, count) => spans.inc({ outcome }, count);
-}
-
-/** Collector, share of traces, and the observer of exports. */
-export interface OtlpOptions {
+/** Collector, and share of traces. */
+interface OtlpOptions {
   /** Base address of the collector. */
   readonly endpoint: string;
   /** Headers of each export, read at each. */
@@ -44,8 +35,6 @@ export interface OtlpOptions {
   readonly share: number;
   /** Attributes of the process. */
   readonly resource: Attributes;
-  /** Called for each batch of spans, or dropped span. `cause`: of a failure, without headers. */
-  readonly onSpans: (outcome: SpanOutcome, spans: number, cause?: string) => void;
 }
 
 /** Spans that wait, and that are on their way to the collector. */
@@ -54,27 +43,27 @@ const delayMs = 1_000;
 /** The bound of one export with its retries. */
 const timeoutMs = 10_000;
 
-/** An SDK whose exports are counted, and logged when they begin to fail and when they succeed again. */
+/**
+ * An SDK that records a share of all traces, and exports each second. Its exports are counted, and logged when they begin
+ * to fail and when they succeed again.
+ */
 export function createTracing(
-  options: Omit<OtlpOptions, 'onSpans'>,
+  { endpoint, headers, share, resource }: OtlpOptions,
   { log, registry }: { readonly log: Logger; readonly registry: Registry },
 ): Sdk {
-  const count = createTraceMetrics(registry);
-  let isFailing = false;
-  return createOtlpSdk({
-    ...options,
-    onSpans(outcome, spans, cause) {
-      count(outcome, spans);
-      if (outcome === 'dropped' || isFailing === (outcome === 'failed')) return;
-      isFailing = outcome === 'failed';
-      if (isFailing) log.warn({ cause }, 'the collector takes no spans: they are dropped until it does');
-      else log.info('the collector takes spans again');
-    },
+  const spans = new Counter(registry, {
+    name: 'ledgergate_trace_spans_total',
+    help: 'Recorded spans by outcome: exported, failed (the collector did not take them, after retries), dropped (2,048 waited for the collector).',
+    labels: { outcome: ['exported', 'failed', 'dropped'] },
   });
-}
-
-/** Records a share of all traces, and exports each second. */
-export function createOtlpSdk({ endpoint, headers, share, resource, onSpans }: OtlpOptions): Sdk {
+  let isFailing = false;
+  const onSpans: OnSpans = (outcome, count, cause) => {
+    spans.inc({ outcome }, count);
+    if (outcome === 'dropped' || isFailing === (outcome === 'failed')) return;
+    isFailing = outcome === 'failed';
+    if (isFailing) log.warn({ cause }, 'the collector takes no spans: they are dropped until it does');
+    else log.info('the collector takes spans again');
+  };
   const ratio = new TraceIdRatioBasedSampler(share);
   const exporter = new OTLPTraceExporter({
     url: `${endpoint}/v1/traces`,
@@ -101,10 +90,10 @@ export function createOtlpSdk({ endpoint, headers, share, resource, onSpans }: O
 class BoundedSpans implements SpanProcessor {
   readonly #exporter: SpanExporter;
   readonly #batches: BatchSpanProcessor;
-  readonly #onSpans: OtlpOptions['onSpans'];
+  readonly #onSpans: OnSpans;
   #waiting = 0;
 
-  constructor(exporter: SpanExporter, onSpans: OtlpOptions['onSpans']) {
+  constructor(exporter: SpanExporter, onSpans: OnSpans) {
     this.#exporter = exporter;
     this.#onSpans = onSpans;
     this.#batches = new BatchSpanProcessor({
