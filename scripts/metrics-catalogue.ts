@@ -165,7 +165,7 @@ function tracing(registry: Registry): void {
 }
 
 function build(registry: Registry): void {
-  createBuildMetrics(registry, { version: '', node: '', dialect: 'node' });
+  createBuildMetrics(registry, '', 'node');
 }
 
 /** Those that `gateway/serving.ts` registers. */

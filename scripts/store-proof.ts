@@ -131,12 +131,12 @@ async function reads(): Promise<void> {
   const count = 10_000;
   const server = await redisServer(cleanUp.asTest);
   const client = connectRedis({ kind: 'single', url: server.url }, () => undefined);
-  const link = new RedisLink(() => client, {
-    timeoutMs: 1_000,
-    trialKey: 't',
-    onFailure: () => {},
-    onTrouble: () => {},
-  });
+  const link = new RedisLink(
+    () => client,
+    { timeoutMs: 1_000 },
+    't',
+    () => {},
+  );
   cleanUp.after(() => link.close());
   await link.started;
   const names = new AnswerNames('lg', 'proof', place.epoch);

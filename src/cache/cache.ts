@@ -7,16 +7,14 @@ import { operations, type Operation } from './kinds.ts';
 import { MemoryCache } from './memory/memory.ts';
 import { purge, type PurgeScope } from './purge.ts';
 import { ReadThrough } from './read-through.ts';
-import { createSharedCache, type SharedCacheParts } from './redis/shared-cache.ts';
+import { createSharedCache } from './redis/shared-cache.ts';
 import type { NewsListener, ReplicaNews } from './redis/news.ts';
 import type { RedisSource } from './redis/redis-source.ts';
-import { createStoredCache, type StoreParts } from './store/store.ts';
+import { createStoredCache } from './store/store.ts';
+import type { CacheProcess } from './tiers.ts';
 
 /** The process that the cache is a part of, and the nodes' ledger. */
-interface CacheDeps extends Omit<
-  StoreParts & SharedCacheParts & ComparedLedger,
-  'memory' | 'epochs' | 'ledger' | 'news' | 'source' | 'onReplaced' | 'onForeign'
-> {
+interface CacheDeps extends CacheProcess, Omit<ComparedLedger, 'ledger' | 'onReplaced' | 'onForeign'> {
   /** Needed with `redis` in the config. */
   readonly redisSource: RedisSource | undefined;
   readonly chainId: () => number | undefined;
@@ -50,11 +48,10 @@ export function createCache(config: Config['cache'], deps: CacheDeps) {
     onForeign: () => void tiers.purge({ kind: 'everything' }),
   };
   const epochs = new EpochRegistry(compared, epochTimes(deps.processes));
-  const parts = { ...deps, memory, epochs };
-  const stored = config.store && createStoredCache(config.store, parts);
+  const stored = config.store && createStoredCache(config.store, deps, memory, epochs);
   const news: NewsListener = { onNews, onPurge: (scope) => tiers.purge(scope), purgeMark: stored?.purgeMark };
   const source = deps.redisSource;
-  const shared = config.redis && source && createSharedCache(config.redis, { ...parts, news, source });
+  const shared = config.redis && source && createSharedCache(config.redis, deps, memory, epochs, source, news);
   const tiers: ReadThrough = new ReadThrough(memory, stored?.store, shared?.tier, deps.onAwaited);
   const forget = (scope: PurgeScope) => tiers.purge(scope);
   return {

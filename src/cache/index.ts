@@ -13,4 +13,4 @@ export type { Loaded } from './read-through.ts';
 export { redisConnections } from './redis/redis-link.ts';
 export { RedisSource } from './redis/redis-source.ts';
 export { faultOf } from './store/file.ts';
-export type { ReadFlights } from './store/store.ts';
+export type { ReadFlights } from './tiers.ts';

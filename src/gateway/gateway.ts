@@ -36,7 +36,7 @@ export async function openGateway(
 ) {
   const part = await startPart(log);
   const version = packageVersion();
-  createBuildMetrics(part.registry, { version, node: process.version, dialect: config.dialect });
+  createBuildMetrics(part.registry, version, config.dialect);
   log.register(part.registry);
   const operations = createOperations({
     version,
@@ -81,23 +81,15 @@ function reachable(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }
 
-interface Build {
-  /** Version of the package. */
-  readonly version: string;
-  /** Version of Node, with its `v`. */
-  readonly node: string;
-  readonly dialect: (typeof dialects)[number];
-}
-
 const dialects = ['auto', 'node', 'aptos'] as const;
 
 /** Registers the family that describes the build. */
-export function createBuildMetrics(registry: Registry, build: Build): void {
+export function createBuildMetrics(registry: Registry, version: string, dialect: (typeof dialects)[number]): void {
   new Gauge(registry, {
     name: 'ledgergate_build_info',
     help: 'Always 1: which version runs, on which Node, and what the config calls its headers (dialect).',
     labels: { version: 'version of the package', node: 'version of Node', dialect: dialects },
     join: 'first',
-    read: () => [[{ ...build }, 1]],
+    read: () => [[{ version, node: process.version, dialect }, 1]],
   });
 }

@@ -65,7 +65,7 @@ export abstract class Family<D extends Declared> {
     this.name = name;
     this.help = help;
     this.declared = labels ?? {};
-    // The registry needs no more of a metric than its name, `get` and `reset`.
+    // The registry needs no more of a metric than its name and `get`.
     registry.registerMetric(this as unknown as Metric);
   }
 
@@ -76,11 +76,6 @@ export abstract class Family<D extends Declared> {
   }
 
   protected abstract samples(): readonly Sample[];
-
-  /** Throws: a reset would falsify rates. */
-  reset(): void {
-    throw new Error(`${this.name} is never reset`);
-  }
 }
 
 /** A family whose series count from their first use on; workers' values add up. */

@@ -17,15 +17,9 @@ export type RedisOutcome<T> = { readonly value: T } | { readonly failure: RedisF
 /** `circuit open`: the server receives only trials. `read-only`: it refuses writes; reads go on. */
 type Trouble = 'circuit open' | 'read-only';
 
-/** Bounds of a link, and receivers of its faults. */
-export interface LinkOptions {
-  /** Longest wait for one command, in milliseconds. */
+/** Live bounds of a link, read at each command. `timeoutMs`: longest wait for one. */
+export interface LinkBounds {
   readonly timeoutMs: number;
-  /** The key of trials before the first command. */
-  readonly trialKey: string;
-  onFailure(failure: CommandFailure): void;
-  /** Called once per change. */
-  onTrouble(change: TroubleChange): void;
 }
 
 /** The begin or end of a trouble. */
@@ -65,15 +59,26 @@ export class RedisLink {
   /** Resolves when the connection is ready, or has failed. */
   readonly started: Promise<void>;
   readonly #client: RedisClient;
-  readonly #options: LinkOptions;
+  readonly #bounds: LinkBounds;
+  readonly #onTrouble: (change: TroubleChange) => void;
+  readonly #onFailure: (failure: CommandFailure) => void;
   /** Circuits of servers that were in trouble, by address; '' for a single server. */
   readonly #servers = new Map<string, ServerCircuits>();
   #lastError: Error | undefined;
   /** Neither a connection nor a failure yet: commands are `closed`, without a report. */
   #isStarting = true;
 
-  constructor(connect: (onError: (error: Error) => void) => RedisClient, options: LinkOptions) {
-    this.#options = options;
+  /** `trialKey`: the key of trials before the first command. `onTrouble`: called once per change. */
+  constructor(
+    connect: (onError: (error: Error) => void) => RedisClient,
+    bounds: LinkBounds,
+    trialKey: string,
+    onTrouble: (change: TroubleChange) => void,
+    onFailure: (failure: CommandFailure) => void = () => {},
+  ) {
+    this.#bounds = bounds;
+    this.#onTrouble = onTrouble;
+    this.#onFailure = onFailure;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.started = promise;
     const onStarted = (): void => {
@@ -82,8 +87,8 @@ export class RedisLink {
     };
     this.#client = connect((error) => {
       this.#lastError = error;
-      const reason = reasonOf('connection', error, { timeoutMs: options.timeoutMs });
-      this.#circuitsOf('', options.trialKey)['circuit open'].open(reason);
+      const reason = reasonOf('connection', error, bounds);
+      this.#circuitsOf('', trialKey)['circuit open'].open(reason);
       onStarted();
     });
     this.#client.once('ready', onStarted);
@@ -98,7 +103,7 @@ export class RedisLink {
 
   /** Bytes. A larger value would delay the commands behind it, and the server would count as slow. */
   get longestValue(): number {
-    return this.#options.timeoutMs * bytesPerMs;
+    return this.#bounds.timeoutMs * bytesPerMs;
   }
 
   /** Whether commands that write `key` would not be sent. */
@@ -127,7 +132,7 @@ export class RedisLink {
     const outcome = await this.#bounded(command, ms);
     if ('value' in outcome) return outcome;
     const failure = failureOf(outcome.error, true);
-    this.#options.onFailure(failure);
+    this.#onFailure(failure);
     return { failure };
   }
 
@@ -141,13 +146,13 @@ export class RedisLink {
     const circuits = this.#servers.get(server);
     if (isWrite && circuits?.['read-only'].isOpen === true) return { failure: 'refused' };
     if (this.#isStarting || circuits?.['circuit open'].isOpen === true) return { failure: 'closed' };
-    const { timeoutMs } = this.#options;
+    const { timeoutMs } = this.#bounds;
     const ms = Math.min(timeoutMs, untilMs - performance.now());
     let sent: Promise<T> | undefined;
     const outcome = await this.#bounded((client) => (sent = command(client)), ms);
     if ('value' in outcome) return outcome;
     const failure = failureOf(outcome.error, isWrite);
-    this.#options.onFailure(failure);
+    this.#onFailure(failure);
     const reason = reasonOf(failure, outcome.error, { timeoutMs, lastError: this.#lastError });
     // The caller's earlier steps used a part of the bound. The server counts as silent only after all of it.
     if (failure === 'timeout' && ms < timeoutMs - slackMs && sent !== undefined) {
@@ -196,8 +201,7 @@ export class RedisLink {
     const circuit = (trouble: Trouble, trial: RedisCommand<unknown>): TriedCircuit =>
       new TriedCircuit(
         () => this.#isWell(trial),
-        (isOn, reason) =>
-          this.#options.onTrouble({ server, trouble, isOn, reason, cause: this.#lastError?.message ?? '' }),
+        (isOn, reason) => this.#onTrouble({ server, trouble, isOn, reason, cause: this.#lastError?.message ?? '' }),
       );
     const circuits = {
       'circuit open': circuit('circuit open', (client) => client.hget(key, '0')),
@@ -210,7 +214,7 @@ export class RedisLink {
   }
 
   async #isWell(trial: RedisCommand<unknown>): Promise<boolean> {
-    const outcome = await this.#bounded(trial, this.#options.timeoutMs);
+    const outcome = await this.#bounded(trial, this.#bounds.timeoutMs);
     return 'value' in outcome || failureOf(outcome.error, false) === 'wrong type';
   }
 
@@ -286,26 +290,15 @@ class TriedCircuit {
 }
 
 /**
- * Connections to the Redis of the config for rooms that store something else in it, of their own at each call. `bounds`:
- * read at each command, since a reload may change them. `source`: renews user and TLS of the connections.
+ * Connections to the Redis of the config for rooms that store something else in it, of their own at each call. `source`:
+ * renews user and TLS of the connections.
  */
-export function redisConnections(
-  config: RedisServersConfig,
-  bounds: Pick<LinkOptions, 'timeoutMs'>,
-  source = new RedisSource(config),
-) {
+export function redisConnections(config: RedisServersConfig, bounds: LinkBounds, source = new RedisSource(config)) {
   const { keyPrefix } = config;
   return {
     keyPrefix,
-    link: (onTrouble: LinkOptions['onTrouble']) =>
-      new RedisLink((onError) => source.connect(onError), {
-        get timeoutMs() {
-          return bounds.timeoutMs;
-        },
-        trialKey: `${keyPrefix}:trial`,
-        onFailure: () => undefined,
-        onTrouble,
-      }),
+    link: (onTrouble: (change: TroubleChange) => void) =>
+      new RedisLink((onError) => source.connect(onError), bounds, `${keyPrefix}:trial`, onTrouble),
     connect: (onError: (error: Error) => void) => source.connect(onError),
     subscribe(channel: string, listener: { onBegin(): void; onMessage(message: string): void }) {
       const client = source.subscribe(() => undefined);

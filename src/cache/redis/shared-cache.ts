@@ -2,45 +2,39 @@
 import type { Registry } from 'prom-client';
 import type { RedisConfig } from '../../config/index.ts';
 import { Counter, Gauge, Histogram, type Journal } from '../../metrics/index.ts';
-import { type TierEpoch, unverified, type EpochFields } from '../epoch/registry.ts';
+import { type EpochFields, type EpochRegistry, type TierEpoch, unverified } from '../epoch/registry.ts';
+import type { MemoryCache } from '../memory/memory.ts';
 import type { PurgeScope } from '../purge.ts';
 import type { Miss } from '../record.ts';
-import { createTierCounters, type TierParts } from '../tiers.ts';
+import { type CacheProcess, createTierCounters } from '../tiers.ts';
 import { AnswerNames, pagesIn, patternsOf } from './redis-keys.ts';
 import { RedisLink, type RedisOutcome, type TroubleChange } from './redis-link.ts';
 import type { RedisSource } from './redis-source.ts';
 import { News, type NewsListener } from './news.ts';
-import { SharedTier, type SharedTierTimes } from './shared-tier.ts';
-
-/** The process that shares its answers. */
-export interface SharedCacheParts extends TierParts {
-  readonly news: NewsListener;
-  readonly source: RedisSource;
-  readonly settings: { readonly redis: SharedTierTimes };
-}
+import { SharedTier } from './shared-tier.ts';
 
 /** The cache that replicas share in Redis, with its news and the epochs that it belongs to. Connects in the background. */
-export function createSharedCache({ keyPrefix: prefix }: RedisConfig, parts: SharedCacheParts) {
-  const { memory, journal, epochs, source } = parts;
+export function createSharedCache(
+  { keyPrefix: prefix }: RedisConfig,
+  { registry, journal, settings: { redis: settings } }: CacheProcess,
+  memory: MemoryCache,
+  epochs: EpochRegistry,
+  source: RedisSource,
+  listener: NewsListener,
+) {
   const { ledger } = epochs.nodes;
-  const settings = parts.settings.redis;
-  const metrics = createRedisMetrics(parts.registry, () => ({
+  const metrics = createRedisMetrics(registry, () => ({
     isUp: link.trouble('circuit open') === undefined && epoch.current !== undefined,
     isWritable: link.trouble('read-only') === undefined,
     pendingWrites: tier.size.writes,
     pendingBytes: tier.size.bytes,
   }));
-  const link: RedisLink = new RedisLink((onError) => source.connect(onError), {
-    get timeoutMs() {
-      return settings.timeoutMs;
-    },
-    trialKey: `${prefix}:trial`,
-    onFailure: (kind) => metrics.failed(kind),
-    onTrouble: (change) => {
-      recordTrouble(journal, change);
-      if (change.trouble === 'circuit open' && !change.isOn) void epochs.check();
-    },
-  });
+  const onTrouble = (change: TroubleChange): void => {
+    recordTrouble(journal, change);
+    if (change.trouble === 'circuit open' && !change.isOn) void epochs.check();
+  };
+  const connect: RedisSource['connect'] = (onError) => source.connect(onError);
+  const link: RedisLink = new RedisLink(connect, settings, `${prefix}:trial`, onTrouble, metrics.failed);
   const epoch: TierEpoch = epochs.join(epochsIn(link, prefix));
   const names = (): AnswerNames | undefined => {
     const { current } = epoch;
@@ -49,7 +43,7 @@ export function createSharedCache({ keyPrefix: prefix }: RedisConfig, parts: Sha
   const tier: SharedTier = new SharedTier(link, settings, names, (digest) => memory.findAnswer(digest), metrics);
   // The other connection reports the same faults.
   const subscriber = source.subscribe(() => undefined);
-  const news = new News(link, subscriber, prefix, ledger, () => epoch.current?.epoch.id, parts.news);
+  const news = new News(link, subscriber, prefix, ledger, () => epoch.current?.epoch.id, listener);
   return {
     tier,
     /** Resolves when Redis is reachable, or its absence is certain. */

@@ -18,20 +18,11 @@ import {
 } from '../record.ts';
 import { admits } from '../epoch/epoch.ts';
 import type { CacheKey } from '../key.ts';
+import type { SharedTierTimes } from '../tiers.ts';
 import { WriteBehind, type QueuedWrite, type WriteOptions, type WriteOutcome } from '../write-behind.ts';
 import type { RedisClient } from './redis-source.ts';
 import type { AnswerNames } from './redis-keys.ts';
 import type { CommandOptions, RedisLink, RedisOutcome } from './redis-link.ts';
-
-/**
- * Live settings of the config, in ms. `timeoutMs`: bound of a whole look-up. `ttlMs`: longest life of an answer.
- * `followMs`: longest wait for another replica's read.
- */
-export interface SharedTierTimes {
-  readonly timeoutMs: number;
-  readonly ttlMs: number;
-  readonly followMs: number;
-}
 
 /** Receivers of counts. */
 interface SharedTierCounts {

@@ -5,8 +5,15 @@ import type { Registry } from 'prom-client';
 import type { Config } from '../../config/index.ts';
 import { Gauge } from '../../metrics/index.ts';
 import { admits, epochAt } from '../epoch/epoch.ts';
-import { type CurrentEpoch, type EpochFields, type TierEpoch, unverified } from '../epoch/registry.ts';
+import {
+  type CurrentEpoch,
+  type EpochFields,
+  type EpochRegistry,
+  type TierEpoch,
+  unverified,
+} from '../epoch/registry.ts';
 import { keyText, versionOf, type CacheKey } from '../key.ts';
+import type { MemoryCache } from '../memory/memory.ts';
 import { marksOf, type PurgeMark, type PurgeScope, type ScopeMark, scopeMarks } from '../purge.ts';
 import {
   type CachedResponse,
@@ -19,22 +26,11 @@ import {
   outcomeOf,
   referenceTo,
 } from '../record.ts';
-import { createTierCounters, type TierParts } from '../tiers.ts';
+import { type CacheProcess, createTierCounters, type ReadFlights } from '../tiers.ts';
 import type { WriteOptions, WriteOutcome } from '../write-behind.ts';
 import { faultOf, isUnusable, pathOf } from './file.ts';
 import { recordBytes, StoreLink, type ThreadSetup } from './link.ts';
 import { nameBytes, StoreReader, type StoredRow } from './rows.ts';
-
-/** The reads that the workers of a machine make. It only saves work: in doubt, a worker reads on its own. */
-export interface ReadFlights {
-  /**
-   * Waits for another worker's read of this name, for at most `withinMs`. `lead`: read for all workers. `look`: that read
-   * has ended, and the store may have its answer. Never rejects.
-   */
-  enter(name: string, withinMs: number): Promise<'lead' | 'look'>;
-  /** Ends a read of this worker. */
-  leave(name: string): void;
-}
 
 /** The process as its store knows it. */
 interface StoreUser {
@@ -254,23 +250,15 @@ function nameOf(ledger: string, key: CacheKey): Buffer {
   return hash('sha256', `${ledger}:${keyText(key)}`, 'buffer').subarray(0, nameBytes);
 }
 
-/** The process that uses the store. */
-export interface StoreParts extends TierParts {
-  /** The name of this start of the gateway, which its processes share. */
-  readonly run: string;
-  /** Processes of this gateway, which share the store. */
-  readonly processes: number;
-  /** The other workers; absent in a single process. */
-  readonly peers: { readonly flights: ReadFlights } | undefined;
-  /** Live settings of the config; `timeoutMs`: longest wait for another worker's read. */
-  readonly settings: { readonly sender: { readonly timeoutMs: number } };
-}
-
 /** The store in use, with the epochs that its answers belong to. Opens in the background. */
-export function createStoredCache(config: NonNullable<Config['cache']['store']>, parts: StoreParts) {
-  const { memory, journal, epochs, run, peers, processes, settings } = parts;
+export function createStoredCache(
+  config: NonNullable<Config['cache']['store']>,
+  { registry, journal, run, peers, processes, settings }: CacheProcess,
+  memory: MemoryCache,
+  epochs: EpochRegistry,
+) {
   const trouble = (): string | undefined => store.fault ?? (epoch.current === undefined ? unverified : undefined);
-  const metrics = createStoreMetrics(parts.registry, () => ({ ...store.size, isUp: trouble() === undefined }));
+  const metrics = createStoreMetrics(registry, () => ({ ...store.size, isUp: trouble() === undefined }));
   const started = Promise.withResolvers<void>();
   let fault: string | undefined;
   const setup = { folder: config.path, maxBytes: config.maxBytes, isShared: processes > 1, run };

@@ -1,4 +1,4 @@
-/** The epochs that a process may use in a tier, over a real redis-server: replicas on one history, on two, and on none. */
+/** The epochs that a process may use in a tier: replicas on one history, on two, and on none. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { epochAt, type Checkpoint, type Epoch } from '../../../src/cache/epoch/epoch.ts';
@@ -11,7 +11,7 @@ import {
 import { epochsIn } from '../../../src/cache/redis/shared-cache.ts';
 import { until } from '../../support/eventually.ts';
 import { linkTo } from '../../support/redis-link.ts';
-import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
+import { noRedis, redisServer } from '../../support/redis-server.ts';
 
 /** The nodes of one replica: how far they are, and where their history leaves the one of all others. */
 interface Nodes {
@@ -100,33 +100,87 @@ class Replica {
   }
 }
 
+/** Fields of epochs that processes share, as they share Redis or a store. */
+class SharedFields implements EpochFields {
+  readonly fields = new Map<string, string>();
+  readonly #beats = new Map<string, number>();
+  isAway = false;
+
+  async read() {
+    return this.isAway ? undefined : Object.fromEntries(this.fields);
+  }
+
+  async put(_ledger: string, field: string, value: string) {
+    if (!this.isAway) this.fields.set(field, value);
+    return !this.isAway;
+  }
+
+  async delete(_ledger: string, fields: readonly string[]) {
+    for (const field of fields) this.fields.delete(field);
+  }
+
+  async beat(_ledger: string, id: string, beatMs: number) {
+    this.#beats.set(id, performance.now() + beatMs);
+  }
+
+  async hasMembers(_ledger: string, id: string) {
+    return this.isAway ? undefined : (this.#beats.get(id) ?? 0) > performance.now();
+  }
+
+  /** The version of the epoch's checkpoint. */
+  checkpointOf(id = ''): string | undefined {
+    return this.fields.get(id)?.split(' ')[1];
+  }
+}
+
 interface Scene {
-  readonly server: RedisServer;
+  readonly shared: SharedFields;
   /** Starts a replica, which has compared its history once. */
   readonly replica: (nodes: Nodes, changes?: Partial<typeof times>) => Promise<Replica>;
 }
 
-async function replicaOf(t: TestContext, server: RedisServer, nodes: Nodes, changes?: Partial<typeof times>) {
-  const replica = new Replica(epochsIn(await linkTo(t, server), 'lg'), nodes, changes);
+function scene(title: string, run: (scene: Scene) => Promise<void>): void {
+  test(title, async (t) => {
+    const shared = new SharedFields();
+    const replica = (nodes: Nodes, changes?: Partial<typeof times>) => replicaOf(t, shared, nodes, changes);
+    await run({ shared, replica });
+  });
+}
+
+async function replicaOf(t: TestContext, fields: EpochFields, nodes: Nodes, changes?: Partial<typeof times>) {
+  const replica = new Replica(fields, nodes, changes);
   t.after(() => replica.registry.close());
   await replica.check();
   return replica;
 }
 
-function scene(title: string, run: (scene: Scene) => Promise<void>): void {
-  test(title, { skip: noRedis }, async (t) => {
-    const server = await redisServer(t);
-    await run({ server, replica: (nodes, changes) => replicaOf(t, server, nodes, changes) });
-  });
-}
+test('replicas share epochs in a real Redis, whatever else is there', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const registryKey = 'lg:history:4.aaaaaaaa';
+  await server.run((client) => client.hset(registryKey, { aaaaaaaa: 'x', '': '', bbbbbbbb: '1 2 3' }));
+  const inRedis = async (head: bigint) => replicaOf(t, epochsIn(await linkTo(t, server), 'lg'), { head });
+  const [a, b] = [await inRedis(100n), await inRedis(120n)];
+  const common = await a.id();
+  assert.match(common ?? '', /^[0-9a-z]{8}$/);
+  assert.equal(await b.id(), common);
+  for (const left of [a, b]) left.registry.close();
+  assert.equal(await server.run((client) => client.del(`${registryKey}:${common}`)), 1);
 
-const registryKey = 'lg:history:4.aaaaaaaa';
+  const c = await inRedis(500n);
+  const next = c.epoch as Epoch;
+  const names = [1n, 120n, 121n].map((version) => epochAt(next, version));
+  assert.deepEqual(names, [common, common, next.id]);
+  assert.equal(await server.run((client) => client.hget(registryKey, `ended:${common}`)), '1');
 
-scene('replicas on one history use one name', async ({ replica }) => {
-  const a = await replica({ head: 100n });
-  const b = await replica({ head: 120n });
-  assert.match((await a.id()) ?? '', /^[0-9a-z]{8}$/);
-  assert.equal(await b.id(), await a.id());
+  // Beyond sixteen epochs, the ended one is deleted first.
+  const forged = Array.from({ length: 16 }, (_, born) => [`${born}`.padStart(8, 'a'), `${born} 1 ${'a'.repeat(64)}`]);
+  await server.run((client) => client.hset(registryKey, Object.fromEntries(forged)));
+  c.rollBack();
+  await until(async () => (await c.id()) !== undefined);
+  assert.equal(await server.run((client) => client.hexists(registryKey, `ended:${common}`)), 0);
+  await server.run((client) => client.set(registryKey, 'of another type'));
+  await c.check();
+  assert.deepEqual([c.replaced, c.foreign], [[], 0]);
 });
 
 scene('the checkpoint of a name moves on with its members', async ({ replica }) => {
@@ -148,7 +202,7 @@ scene('a replica on another history uses another name, and both go on', async ({
   assert.deepEqual([a.replaced, b.replaced], [[], []]);
 });
 
-scene('nodes that contradict a confirmed root have replaced the ledger', async ({ server, replica }) => {
+scene('nodes that contradict a confirmed root have replaced the ledger', async ({ shared, replica }) => {
   const a = await replica({ head: 100n });
   const before = await a.id();
   const withoutRedis = await replica({ head: 100n });
@@ -157,7 +211,7 @@ scene('nodes that contradict a confirmed root have replaced the ledger', async (
   assert.deepEqual([a.replaced, a.epoch], [[100n], undefined]);
   assert.notEqual(await a.id(), before);
   assert.deepEqual(a.replaced, [100n]);
-  await server.kill();
+  shared.isAway = true;
   withoutRedis.nodes.fork = 90n;
   await withoutRedis.check();
   assert.deepEqual(withoutRedis.replaced, [100n]);
@@ -176,11 +230,11 @@ scene('a member whose nodes fork leaves the name to others, and reports no repla
   assert.deepEqual([await a.id(), a.foreign], [common, 0]);
 });
 
-scene('a name is used for a while after nodes confirmed it, and no longer', async ({ server, replica }) => {
+scene('a name is used for a while after nodes confirmed it, and no longer', async ({ shared, replica }) => {
   const a = await replica({ head: 100n }, { trustedMs: 200 });
   const before = await a.id();
   assert.ok(before !== undefined);
-  await server.kill();
+  shared.isAway = true;
   await until(() => a.epoch === undefined);
   // One server of a cluster may hold the epochs, and be away alone.
   assert.equal(await a.id(), before);
@@ -256,39 +310,21 @@ scene('a rollback that one replica sees ends the name for all, whatever nodes co
   assert.equal(await late.id(), await a.id());
 });
 
-scene('a rollback during an outage of Redis ends the name after it', async ({ server, replica }) => {
+scene('a rollback during an outage of Redis ends the name after it', async ({ shared, replica }) => {
   const a = await replica({ head: 100n });
   const before = await a.id();
-  await server.run((client) => client.save());
-  await server.kill();
+  shared.isAway = true;
   a.rollBack();
-  await server.start();
-  await until(async () => (await a.id()) !== undefined, 20);
+  shared.isAway = false;
+  await until(async () => (await a.id()) !== undefined);
   assert.notEqual(await a.id(), before);
-  assert.equal(await server.run((client) => client.hget(registryKey, `ended:${before}`)), '1');
+  assert.equal(shared.fields.get(`ended:${before}`), '1');
 });
 
-scene('a new name continues one without members, above the compared checkpoint', async ({ server, replica }) => {
-  const a = await replica({ head: 100n }, { beatMs: 1 });
-  const before = await a.id();
-  a.registry.close();
-  await until(() => server.run(async (client) => (await client.exists(`${registryKey}:${before}`)) === 0));
-  const b = await replica({ head: 500n });
-  const { epoch } = b;
-  assert.ok(epoch);
-  assert.notEqual(epoch.id, before);
-  assert.deepEqual(
-    [1n, 100n, 101n].map((version) => epochAt(epoch, version)),
-    [before, before, epoch.id],
-  );
-  const c = await replica({ head: 500n });
-  assert.equal(await c.id(), epoch.id);
-});
-
-scene('a name that is lost with Redis is published again', async ({ server, replica }) => {
+scene('a name that is lost with Redis is published again', async ({ shared, replica }) => {
   const a = await replica({ head: 100n });
   const before = await a.id();
-  await server.run((client) => client.flushall());
+  shared.fields.clear();
   assert.equal(await a.id(), before);
   const b = await replica({ head: 100n });
   assert.equal(await b.id(), before);
@@ -334,53 +370,42 @@ scene('nodes that never get to a checkpoint use a name of their own, until they 
   assert.equal(await b.id(), await a.id());
 });
 
-scene('fields in Redis that are no epoch change nothing', async ({ server, replica }) => {
-  await server.run((client) => client.hset(registryKey, { aaaaaaaa: 'x', '': '', bbbbbbbb: '1 2 3' }));
-  const a = await replica({ head: 100n });
-  assert.ok((await a.id()) !== undefined);
-  await server.run((client) => client.set(registryKey, 'of another type'));
-  await a.check();
-  assert.deepEqual(a.replaced, []);
-});
-
-scene('the newest of many epochs are kept', async ({ server, replica }) => {
+scene('the newest of many epochs are kept', async ({ shared, replica }) => {
   for (let fork = 1n; fork <= 20n; fork += 1n) await replica({ head: 100n, fork });
-  const kept = await server.run((client) => client.hlen(registryKey));
-  assert.ok(kept <= 17, `${kept} epochs`);
+  assert.ok(shared.fields.size <= 17, `${shared.fields.size} epochs`);
 });
 
 for (const [name, head] of [
   ['is moved on again', 300n],
   ['is there again, also while the ledger is halted', 200n],
 ] as const) {
-  scene(`a checkpoint that Redis lost ${name}`, async ({ server, replica }) => {
+  scene(`a checkpoint that Redis lost ${name}`, async ({ shared, replica }) => {
     const a = await replica({ head: 100n });
     const id = (await a.id()) ?? '';
-    const older = (await server.run((client) => client.hget(registryKey, id))) ?? '';
+    const older = shared.fields.get(id) ?? '';
     a.nodes.head = 200n;
     await a.check();
     // A write that failed, or a failover, leaves the one before.
-    await server.run((client) => client.hset(registryKey, id, older));
+    shared.fields.set(id, older);
     a.nodes.head = head;
     await a.check();
-    const text = await server.run((client) => client.hget(registryKey, id));
-    assert.equal(text?.split(' ')[1], String(head));
+    assert.equal(shared.checkpointOf(id), String(head));
   });
 }
 
-scene('Redis that was away for longer than nodes keep versions is used again', async ({ server, replica }) => {
+scene('Redis that was away for longer than nodes keep versions is used again', async ({ shared, replica }) => {
   const a = await replica({ head: 100n });
   const before = await a.id();
-  await server.kill();
+  shared.isAway = true;
   for (let head = 200n; head <= 500n; head += 100n) {
     [a.nodes.head, a.nodes.oldest] = [head, head - 100n];
     await a.check();
   }
-  await server.start();
+  shared.isAway = false;
   await until(async () => {
     await a.check();
-    return (await server.run((client) => client.hget(registryKey, before ?? '')))?.split(' ')[1] === '500';
-  }, 20);
+    return shared.checkpointOf(before) === '500';
+  });
   assert.equal(a.epoch?.id, before);
 });
 
@@ -432,14 +457,14 @@ scene('a rollback that is seen while another member waits for its nodes ends the
   assert.equal(await a.id(), await b.id());
 });
 
-scene('a name that a rollback ended stays so after Redis lost the record of it', async ({ server, replica }) => {
+scene('a name that a rollback ended stays so after Redis lost the record of it', async ({ shared, replica }) => {
   const a = await replica({ head: 100n });
   const b = await replica({ head: 100n });
   const before = await a.id();
   b.rollBack();
   await until(async () => (await b.id()) !== undefined);
   // A node of a cluster is lost, and a member of the old name was paused meanwhile.
-  await server.run((client) => client.del(registryKey));
+  shared.fields.clear();
   await a.check();
   await b.check();
   assert.notEqual(await b.id(), before);
@@ -488,20 +513,9 @@ scene('nodes without roots are compared at growing pauses', async ({ replica }) 
   assert.ok(second - first >= 1_095 && third - second >= 2_195, `${second - first} ms, ${third - second} ms`);
 });
 
-/** A tier without other processes. */
-function ownTier(fields: Record<string, string> = {}): EpochFields {
-  return {
-    read: async () => fields,
-    put: async (_, field, value) => Boolean((fields[field] = value)),
-    delete: async () => true,
-    beat: async () => true,
-    hasMembers: async () => false,
-  };
-}
-
 test('two tiers of one process have epochs of their own, and read a common checkpoint from nodes once', async () => {
-  const a = new Replica(ownTier(), { head: 100n });
-  const second = a.registry.join(ownTier());
+  const a = new Replica(new SharedFields(), { head: 100n });
+  const second = a.registry.join(new SharedFields());
   await a.check();
   let asked = 0;
   a.nodes.head = 200n;
@@ -519,9 +533,10 @@ test('two tiers of one process have epochs of their own, and read a common check
 });
 
 test('a tier that never answers does not end the comparisons of another', async () => {
-  const a = new Replica(ownTier(), { head: 100n }, { intervalMs: 20 });
+  const a = new Replica(new SharedFields(), { head: 100n }, { intervalMs: 20 });
   await a.check();
-  const second = a.registry.join({ ...ownTier(), read: () => new Promise(() => undefined) });
+  const silent = Object.assign(new SharedFields(), { read: () => new Promise<never>(() => undefined) });
+  const second = a.registry.join(silent);
   for (const head of [200n, 300n]) {
     a.nodes.head = head;
     await until(() => a.epoch?.checkpoint.version === head);
@@ -532,12 +547,10 @@ test('a tier that never answers does not end the comparisons of another', async 
 
 test('a check survives a rollback during its write to the tier', async () => {
   const ends: (() => void)[] = [];
-  const fields: EpochFields = {
-    ...ownTier(),
-    read: async () => ({}),
-    put: (_ledger, field) =>
-      field.startsWith('ended:') ? new Promise((resolve) => ends.push(() => resolve(true))) : Promise.resolve(true),
-  };
+  const fields = Object.assign(new SharedFields(), {
+    put: async (_ledger: string, field: string) =>
+      field.startsWith('ended:') ? new Promise<boolean>((resolve) => ends.push(() => resolve(true))) : true,
+  });
   const a = new Replica(fields, { head: 100n });
   await a.check();
   assert.notEqual(a.epoch, undefined);

@@ -183,26 +183,10 @@ test('without its log of writes a file is given up: a confirmed purge may have b
   assert.deepEqual([await find(key), existsSync(join(folder, 'answers-2.db'))], ['absent', true]);
 });
 
-test('a folder that goes while it is used is a fault until it is back', async (t) => {
-  const above = storeFolder(t);
-  const folder = join(above, 'deeper', 'store');
-  const missing = startStore(t, { folder });
-  await until(() => missing.faults.length > 0);
-  assert.match(missing.store.fault ?? '', /^its folder cannot be used/);
-  await missing.store.close();
-
-  const here = join(above, 'store');
-  const { store, faults, write, find } = await openStore(t, { folder: here });
-  await write(key, answerOf('a'));
-  renameSync(here, `${here}-gone`);
-  writeFileSync(here, 'a file in its place');
-  assert.equal(await store.clear({ kind: 'everything' }), false);
+test('a folder above the one of the store is not created', async (t) => {
+  const { store, faults } = startStore(t, { folder: join(storeFolder(t), 'deeper', 'store') });
+  await until(() => faults.length > 0);
   assert.match(store.fault ?? '', /^its folder cannot be used/);
-  assert.deepEqual([await find(key), await write(key, answerOf('a'))], ['unavailable', false]);
-  rmSync(here);
-  await until(() => store.fault === undefined);
-  assert.deepEqual([await write(key, answerOf('b')), await find(key)], [true, 'b']);
-  assert.ok(faults.length <= 5, faults.join());
 });
 
 test('a second gateway waits for the folder, takes it over, and makes up for its purge', async (t) => {
