@@ -26,7 +26,7 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
     'test/cache/key.test.ts',
     'test/proxy/reads/policy.test.ts',
     'test/proxy/reads/history-policy.test.ts',
-    'test/cache/purge/purge-scope.test.ts',
+    'test/cache/purge.test.ts',
   ],
   'src/proxy/reads/asked-content.ts': ['test/proxy/reads/asked-content.test.ts'],
   'src/proxy/reads/policy.ts': ['test/proxy/reads/policy.test.ts', 'test/proxy/reads/history-policy.test.ts'],

@@ -54,7 +54,7 @@ interface FamilyOptions<D extends Declared> {
 }
 
 /** A family that registers itself; subclasses hold the series. */
-export abstract class Family<D extends Declared> {
+abstract class Family<D extends Declared> {
   readonly name: string;
   readonly help: string;
   abstract readonly type: 'counter' | 'gauge' | 'histogram';

@@ -4,7 +4,7 @@ import { eventKinds, eventText, keptNames, type EventFields, type EventKind, typ
 type Write = (fields: object, message: string) => void;
 
 /** The part of pino's logger that the journal calls. */
-export type LineLog = Readonly<Record<'debug' | Level, Write>>;
+type LineLog = Readonly<Record<'debug' | Level, Write>>;
 
 /** One change of state: plain data, so that a worker can send it. */
 export interface StatusEvent {

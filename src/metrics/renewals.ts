@@ -7,7 +7,7 @@ import { Counter, Gauge } from './family.ts';
 import type { Journal } from './journal.ts';
 
 /** `files`: PEM files, as they were read. `credentials`: a trial at the server, with new headers, user or certificate. */
-export type RenewalStep = 'files' | 'credentials';
+type RenewalStep = 'files' | 'credentials';
 /** A PEM file with an end: the client certificate, or the last of the authorities to expire. */
 export type ExpiringFile = 'cert' | 'ca';
 

@@ -141,12 +141,14 @@ test('a load that throws before its first wait fails its caller and leaves nothi
   assert.deepEqual(await run(loads, never, () => Promise.resolve('body')), { value: 'body', isLeader: true });
 });
 
-test('an outcome is not kept: the next caller loads again', async () => {
-  const loads = new Coalescer<number>();
-  let count = 0;
-  const load = (): Promise<number> => Promise.resolve((count += 1));
-  assert.equal((await run(loads, never, load)).value, 1);
-  assert.equal((await run(loads, never, load)).value, 2);
+test('an outcome is not kept, and its load is not aborted: the next caller loads again', async () => {
+  const { load, at } = controlledLoad();
+  const loads = new Coalescer<string>();
+  for (const [index, body] of ['first', 'second'].entries()) {
+    const call = run(loads, never, load);
+    at(index).end.resolve(body);
+    assert.deepEqual([(await call).value, at(index).signal.aborted], [body, false]);
+  }
 });
 
 test('a caller that has hung up already waits for nothing', async () => {
@@ -154,17 +156,6 @@ test('a caller that has hung up already waits for nothing', async () => {
   const loads = new Coalescer<string>();
   await assert.rejects(run(loads, AbortSignal.abort(new Error('gone')), load), /gone/);
   await assert.rejects(run(loads, AbortSignal.abort('not an Error'), load), { message: 'aborted' });
-});
-
-test('a load that has an outcome is not aborted afterwards', async () => {
-  const { load, at } = controlledLoad();
-  const loads = new Coalescer<string>();
-
-  const call = run(loads, never, load);
-  at(0).end.resolve('body');
-  await call;
-
-  assert.equal(at(0).signal.aborted, false);
 });
 
 /** The failure of a load whose client exceeded a bound of its own. */

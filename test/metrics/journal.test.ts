@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { eventKinds, eventText, type EventKind } from '../../src/metrics/event-kinds.ts';
 import { Journal, type StatusEvent } from '../../src/metrics/journal.ts';
 
@@ -88,4 +88,72 @@ const many = (name: string) => Array.from({ length: 200 }, (_, index) => at(inde
 
 test('merged journals are bounded, too', () => {
   assert.equal(Journal.merge([many('a'), many('b'), many('c')]).length, 200);
+});
+
+/** A journal whose log has its lines as texts, with level, node and number. */
+function throttled(t: TestContext) {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { journal, lines: all } = journalOf();
+  const textOf = ([level, fields, message]: Line): string =>
+    [level, Reflect.get(fields, 'upstream'), message, Reflect.get(fields, 'times')].filter(Boolean).join(' ');
+  const down = (upstream: string) => journal.record('node down', { upstream }, 'upstream is down');
+  const usable = (upstream: string) => journal.record('node usable', { upstream }, 'upstream is usable');
+  return { lines: () => all.map(textOf), pass: (ms: number) => t.mock.timers.tick(ms), journal, down, usable };
+}
+
+test('a change now and then is logged at once, each time', (t) => {
+  const { lines, pass, down } = throttled(t);
+  for (let hour = 0; hour < 30; hour += 1) {
+    down('a');
+    pass(3_600_000);
+  }
+  assert.equal(lines().length, 30);
+});
+
+test('a node that flaps has a few lines, then one in ten seconds, and the log ends with the present state', (t) => {
+  const { lines, pass, down, usable } = throttled(t);
+  for (let index = 0; index < 500; index += 1) {
+    down('a');
+    pass(1);
+    usable('a');
+  }
+  usable('b');
+  assert.equal(lines().length, 11, 'another node has lines of its own');
+
+  pass(10_000);
+  assert.deepEqual(lines().slice(11), ['info a upstream is usable 990']);
+  down('a');
+  assert.equal(lines().length, 12);
+  pass(10_000);
+  assert.deepEqual(lines().slice(12), ['warn a upstream is down 1']);
+  pass(3_600_000);
+  assert.equal(lines().length, 13, 'no line is written without an event');
+});
+
+test('debug lines are not throttled', (t) => {
+  const { lines, journal } = throttled(t);
+  for (let index = 0; index < 50; index += 1) journal.debug({}, 'attempt failed');
+  assert.equal(lines().length, 50);
+});
+
+test('each purge is a line, and each pair of nodes that disagree has 100', (t) => {
+  const { lines, pass, journal } = throttled(t);
+  for (let index = 0; index < 50; index += 1) journal.record('purge', { purge: `account 1 0x${index}` }, 'purged');
+  assert.equal(lines().length, 50);
+
+  const differ = (other: string) => journal.record('disagreement', { upstream: 'a', other }, 'two upstreams differ');
+  for (let index = 0; index < 1_000; index += 1) differ('b');
+  differ('c');
+  assert.equal(lines().length, 50 + 100 + 1);
+  pass(10_000);
+  assert.deepEqual(lines().slice(151), ['error a two upstreams differ 900']);
+});
+
+test('the lines of one kind stay bounded when every event is about another thing', (t) => {
+  const { lines, pass, journal } = throttled(t);
+  const mismatch = (index: number) => journal.record('encode mismatch', { functionId: `0x1::a::f${index}` }, 'differs');
+  for (let index = 0; index < 5_000; index += 1) mismatch(index);
+  assert.equal(lines().length, 1_010);
+  pass(10_000);
+  assert.deepEqual(lines().slice(1_010), ['error differs 3990']);
 });

@@ -6,16 +6,15 @@ import { Channel, type PrimaryHandlers, type Published, type WorkerHandlers } fr
 import { FlightDesk, PeerLink, WorkerBroadcast, type Peer } from '../../src/workers/peers.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
 
-/** Workers on one broadcast; `deliver` delivers their messages. */
-function joined(count: number) {
+/** Three workers on one broadcast; `deliver` delivers their messages. */
+function joined() {
   const broadcast: WorkerBroadcast = new WorkerBroadcast(() => workers.map(({ peer }) => peer));
   const inFlight: (() => void)[] = [];
   const send = (take: (message: object) => void) => (message: object) => {
     const cloned = structuredClone(message);
     inFlight.push(() => take(cloned));
   };
-  const workers = Array.from({ length: count }, (_, index) => {
-    const id = index + 1;
+  const worker = (id: number) => {
     const applied: PeerEvent[] = [];
     const atWorker: Pick<WorkerHandlers, 'published'> = {
       published: (published: Published) => link.receive(published, (event) => void applied.push(event)),
@@ -32,7 +31,8 @@ function joined(count: number) {
     const link = new PeerLink(toPrimary, 0);
     const peer: Peer = { id, channel: toWorker, isServing: true };
     return { peer, link, applied };
-  });
+  };
+  const workers = [worker(1), worker(2), worker(3)] as const;
   const deliver = async (): Promise<void> => {
     for (let next = inFlight.shift(); next !== undefined; next = inFlight.shift()) {
       next();
@@ -58,9 +58,8 @@ const snapshot = (version: bigint, asOfMs: number, bounds = [200]): PeerEvent =>
 });
 
 test('an event reaches every peer of its worker, older state none', async () => {
-  const { workers, deliver } = joined(3);
-  const [one, two, three] = workers;
-  assert.ok(one !== undefined && two !== undefined && three !== undefined);
+  const { workers, deliver } = joined();
+  const [one, two] = workers;
 
   void one.link.publish(served(100n));
   await deliver();
@@ -74,9 +73,8 @@ test('an event reaches every peer of its worker, older state none', async () => 
 });
 
 test('of two snapshots of one version the later request wins', async () => {
-  const { workers, deliver } = joined(2);
+  const { workers, deliver } = joined();
   const [one, two] = workers;
-  assert.ok(one !== undefined && two !== undefined);
 
   void one.link.publish(snapshot(100n, 10));
   void one.link.publish(snapshot(100n, 9));
@@ -88,9 +86,8 @@ test('of two snapshots of one version the later request wins', async () => {
 });
 
 test('each bound has a snapshot: one of another bound, newer or equal, keeps none from the peers', async () => {
-  const { broadcast, workers, deliver } = joined(2);
+  const { broadcast, workers, deliver } = joined();
   const [one, two] = workers;
-  assert.ok(one !== undefined && two !== undefined);
 
   for (const [version, bounds] of [
     [110n, [200]],
@@ -116,17 +113,16 @@ test('each bound has a snapshot: one of another bound, newer or equal, keeps non
 });
 
 test('a new worker starts with the newest floor of a client as that of all', async () => {
-  const { broadcast, workers, deliver } = joined(2);
-  for (const event of [floor('a', 7n), floor('b', 9n), floor('c', 8n)]) void workers[0]?.link.publish(event);
+  const { broadcast, workers, deliver } = joined();
+  for (const event of [floor('a', 7n), floor('b', 9n), floor('c', 8n)]) void workers[0].link.publish(event);
   await deliver();
-  assert.equal(workers[1]?.applied.length, 3);
+  assert.equal(workers[1].applied.length, 3);
   assert.deepEqual(broadcast.setup.published, [{ ledger: 0, event: served(9n) }]);
 });
 
 test('state of a replaced ledger is dropped in flight', async () => {
-  const { broadcast, workers, deliver } = joined(3);
+  const { broadcast, workers, deliver } = joined();
   const [one, two, three] = workers;
-  assert.ok(one !== undefined && two !== undefined && three !== undefined);
 
   void one.link.publish(served(100n));
   await deliver();
@@ -143,9 +139,8 @@ test('state of a replaced ledger is dropped in flight', async () => {
 });
 
 test('a replacement that two workers detect at once happens once', async () => {
-  const { broadcast, workers, deliver } = joined(3);
+  const { broadcast, workers, deliver } = joined();
   const [one, two, three] = workers;
-  assert.ok(one !== undefined && two !== undefined && three !== undefined);
 
   void one.link.publish(replaced);
   void two.link.publish(replaced);
@@ -169,9 +164,8 @@ test('a worker that follows a replacement does not publish it again', () => {
 });
 
 test('a submission is confirmed once the serving peers recorded it', async () => {
-  const { workers, deliver } = joined(3);
+  const { workers, deliver } = joined();
   const [one, two] = workers;
-  assert.ok(one !== undefined && two !== undefined);
   const event = { kind: 'submitted', hash: '0x1', upstream: 'a' } as const;
   let isConfirmed = false;
 
@@ -180,11 +174,11 @@ test('a submission is confirmed once the serving peers recorded it', async () =>
   await Promise.all([deliver(), confirmed]);
 
   assert.equal(before, false);
-  assert.deepEqual([two.applied, workers[2]?.applied], [[event], [event]]);
+  assert.deepEqual([two.applied, workers[2].applied], [[event], [event]]);
 });
 
 test('functions of one account evict no function of another from the setup', () => {
-  const { broadcast } = joined(1);
+  const { broadcast } = joined();
   const publish = (functionId: string): void =>
     void broadcast.publish(1, { ledger: 0, event: { kind: 'distrusted', functionId } });
 
@@ -228,9 +222,8 @@ test('only the leader ends a read; its exit does', async () => {
 });
 
 test('a worker that starts later learns that pages are distrusted, also after a replacement of the ledger', async () => {
-  const { broadcast, workers, deliver } = joined(2);
+  const { broadcast, workers, deliver } = joined();
   const [one, two] = workers;
-  assert.ok(one !== undefined && two !== undefined);
   void one.link.publish({ kind: 'pages distrusted' });
   void one.link.publish(replaced);
   await deliver();

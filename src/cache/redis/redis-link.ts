@@ -18,7 +18,7 @@ export type RedisOutcome<T> = { readonly value: T } | { readonly failure: RedisF
 type Trouble = 'circuit open' | 'read-only';
 
 /** Live bounds of a link, read at each command. `timeoutMs`: longest wait for one. */
-export interface LinkBounds {
+interface LinkBounds {
   readonly timeoutMs: number;
 }
 

@@ -41,7 +41,7 @@ export interface Span {
 }
 
 /** Carries the trace on to the next process and records nothing here. */
-export class SilentSpan implements Span {
+class SilentSpan implements Span {
   readonly recorded = undefined;
   readonly headers: () => Readonly<Record<string, string>>;
 

@@ -1,8 +1,8 @@
-/** The scope of a purge: matching of keys, and its text in messages between replicas. */
+/** Purges: the reads that a scope covers, its text in messages between replicas, and the steps here, in Redis and there. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { cacheKey, digestMark, readText, type CacheKey } from '../../../src/cache/key.ts';
-import { operations } from '../../../src/cache/kinds.ts';
+import { cacheKey, digestMark, readText, type CacheKey } from '../../src/cache/key.ts';
+import { operations } from '../../src/cache/kinds.ts';
 import {
   accountStarts,
   findScope,
@@ -10,14 +10,17 @@ import {
   keyMatcher,
   marksMatcher,
   marksOf,
+  purge,
   type PurgeScope,
-} from '../../../src/cache/purge.ts';
-import { AnswerNames, patternsOf } from '../../../src/cache/redis/redis-keys.ts';
-import { anyEpoch } from '../../support/answers.ts';
-import { pageMatcher } from '../../support/purged-pages.ts';
-import { Address } from '../../../src/ledger/address.ts';
-import type { Read } from '../../../src/proxy/reads/read.ts';
-import { readModule, readResource, readTransaction, readView } from '../../support/reads.ts';
+} from '../../src/cache/purge.ts';
+import { MemoryCache } from '../../src/cache/memory/memory.ts';
+import { ReadThrough } from '../../src/cache/read-through.ts';
+import { AnswerNames, patternsOf } from '../../src/cache/redis/redis-keys.ts';
+import { answerOf, anyEpoch, keyAt } from '../support/answers.ts';
+import { pageMatcher } from '../support/purged-pages.ts';
+import { Address } from '../../src/ledger/address.ts';
+import type { Read } from '../../src/proxy/reads/read.ts';
+import { readModule, readResource, readTransaction, readView } from '../support/reads.ts';
 
 const chainId = 4;
 const store = '0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>';
@@ -79,10 +82,6 @@ test('an account covers each kind that may depend on its state, and no other', (
   const long = `0x10/${'a'.repeat(1_000)}`;
   for (const subject of ['0x1/a', long]) assert.deepEqual(new Set(kindsOf(subject)), new Set([...ofItsOwn, ...ofAny]));
   assert.deepEqual(new Set(kindsOf('0x10/a')), new Set(ofAny));
-});
-
-test('an account of another chain is another account', () => {
-  assert.deepEqual(covered({ ...account, chainId: 40 }), []);
 });
 
 test('a read covers its version and form, or all of its versions', () => {
@@ -156,3 +155,52 @@ test('a purge by marks covers every page that it covers by text', () => {
   }
   assert.ok(coveredPages > 40, `${coveredPages} pages`);
 });
+
+const everything = { kind: 'everything' } as const;
+
+test('an answer read from Redis before its purge is dropped as well, here and at the other replicas', async () => {
+  const memory = new MemoryCache(1_000_000);
+  const tiers = new ReadThrough(memory, undefined, undefined);
+  const [key, answer] = [keyAt(5n), answerOf('old')];
+  memory.store(key, answer);
+  let others = 'old';
+  const { memory: reads } = await purge(everything, (scope) => tiers.purge(scope), {
+    clear: () => {
+      assert.deepEqual([memory.find(key), others], [undefined, '']);
+      memory.store(key, answer);
+      others = 'found in Redis';
+      return Promise.resolve(1);
+    },
+    publishPurge: () => {
+      others = '';
+      return Promise.resolve({ notified: 1, acknowledged: 1 });
+    },
+  });
+  assert.deepEqual([memory.find(key), others, reads], [undefined, '', 2]);
+});
+
+const all = { notified: 2, acknowledged: 2 };
+const some = { notified: 2, acknowledged: 1 };
+
+/** Keys that Redis deleted, the reports of the replicas before and after it, and whether the store has the purge. */
+const outcomes = [
+  ['nothing is missing', 3, [all, all], true, true],
+  ['Redis could not be cleared', undefined, [all, all], true, false],
+  ['no replica could be notified', 3, [undefined, undefined], true, false],
+  ['a replica has not cleared before Redis was cleared', 3, [some, all], true, false],
+  ['a replica has not cleared after Redis was cleared', 3, [all, some], true, false],
+  ['the store has no record', 3, [all, all], false, false],
+] as const;
+
+for (const [name, keys, reports, isStoreClear, isComplete] of outcomes) {
+  test(`a purge is ${isComplete ? '' : 'not '}complete: ${name}`, async () => {
+    const left = [...reports];
+    const purged = await purge(everything, () => Promise.resolve({ reads: 0, isStoreClear }), {
+      clear: () => Promise.resolve(keys),
+      publishPurge: () => Promise.resolve(left.shift()),
+    });
+    const last = reports.find((report) => report !== all) ?? all;
+    const replicas = reports[0] === undefined ? 'unavailable' : { told: last?.notified, cleared: last?.acknowledged };
+    assert.deepEqual([purged.isComplete, purged.redis, purged.replicas], [isComplete, keys ?? 'unavailable', replicas]);
+  });
+}
