@@ -3,9 +3,9 @@
  * contains no path, query, body or key.
  */
 import type { Registry } from 'prom-client';
-import { type Count, Counter, countedOutcome, countedStatus } from '../metrics/index.ts';
+import { type Count, Counter } from '../metrics/index.ts';
 import { Allowance } from '../ledger/index.ts';
-import type { RequestSummary } from '../proxy/http/index.ts';
+import { countedOutcome, countedStatus, type RequestSummary } from '../proxy/http/index.ts';
 import type { GatewayLog } from './log.ts';
 
 /** Writes access lines, and lines for bugs. */

@@ -15,15 +15,7 @@ export {
 export { type ExpiringFile, Renewals } from './renewals.ts';
 export { joinFamilies } from './join.ts';
 export { describeEvent, Journal } from './journal.ts';
-export {
-  countedOutcome,
-  type CountedRequest,
-  countedStatus,
-  lagVersions,
-  type Outcome,
-  outcomes,
-  requestSeconds,
-} from './request-labels.ts';
+export { type CountedRequest, lagVersions, type Outcome, outcomes, requestSeconds } from './request-labels.ts';
 export { type Sdk, type Span, Tracer, within } from './trace/span.ts';
 
 /** Records spans at a collector. Its library is loaded on demand: most configs need none. */

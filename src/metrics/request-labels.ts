@@ -26,9 +26,6 @@ export const requestSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 
 /** Bucket bounds for versions from a served state to the newest one. */
 export const lagVersions = [0, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 100_000] as const;
 
-/** The status that access logs of proxies have for a client that hung up before its answer began. */
-export const hungUp = 499;
-
 /** An ended request: answered, or its client is gone. */
 export interface CountedRequest {
   /** `RouteLabel.name` of the client port. */
@@ -37,7 +34,7 @@ export interface CountedRequest {
   readonly status: number;
   /** Source of the answer, sent or not. */
   readonly outcome: Outcome;
-  /** `false`: the client hung up before; `countedStatus` and `countedOutcome` replace status and outcome. */
+  /** `false`: the client hung up before; see `countedStatus` of the client port. */
   readonly isHeadSent: boolean;
   /**
    * Bytes of the answer's body as handed to the connection, coded. A kept answer counts whole, also when the client leaves
@@ -46,14 +43,4 @@ export interface CountedRequest {
   readonly bytes: number;
   /** Its span, when the trace is sampled. */
   readonly trace?: TraceReference | undefined;
-}
-
-/** The status in metrics and access log; 499 after a hang-up. */
-export function countedStatus({ isHeadSent, status }: Pick<CountedRequest, 'isHeadSent' | 'status'>): number {
-  return isHeadSent ? status : hungUp;
-}
-
-/** The outcome in metrics and access log; `refused` after a hang-up. */
-export function countedOutcome({ isHeadSent, outcome }: Pick<CountedRequest, 'isHeadSent' | 'outcome'>): Outcome {
-  return isHeadSent ? outcome : 'refused';
 }

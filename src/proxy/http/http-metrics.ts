@@ -4,9 +4,7 @@ import {
   combinations,
   Counter,
   type Count,
-  countedOutcome,
   type CountedRequest,
-  countedStatus,
   Gauge,
   Histogram,
   labelSources,
@@ -89,6 +87,19 @@ export function createHttpMetrics(registry: Registry, routes: readonly string[])
     },
     broken,
   };
+}
+
+/** The status that access logs of proxies have for a client that hung up before its answer began. */
+const hungUp = 499;
+
+/** The status in metrics and access log; 499 after a hang-up. */
+export function countedStatus({ isHeadSent, status }: Pick<CountedRequest, 'isHeadSent' | 'status'>): number {
+  return isHeadSent ? status : hungUp;
+}
+
+/** The outcome in metrics and access log; `refused` after a hang-up. */
+export function countedOutcome({ isHeadSent, outcome }: Pick<CountedRequest, 'isHeadSent' | 'outcome'>): Outcome {
+  return isHeadSent ? outcome : 'refused';
 }
 
 /** Nodes may answer with any three digits; the label stays bounded. */

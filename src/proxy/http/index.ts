@@ -5,6 +5,7 @@
 export { faultOfBodyLength } from './bodies.ts';
 export { type ClientPort, createClientPort } from './client-port.ts';
 export { Exchange } from './exchange.ts';
+export { countedOutcome, countedStatus } from './http-metrics.ts';
 export type { MatchedRoute, Route } from './message.ts';
 export { answerForm, readAccept, wantsEvents } from './negotiate.ts';
 export type { RequestSummary } from './observer.ts';

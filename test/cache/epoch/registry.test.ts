@@ -141,6 +141,9 @@ interface Scene {
 
 function scene(title: string, run: (scene: Scene) => Promise<void>): void {
   test(title, async (t) => {
+    let bornMs = 0;
+    // Epochs of one moment have no order that a test could expect.
+    t.mock.method(Date, 'now', () => (bornMs += 1));
     const shared = new SharedFields();
     const replica = (nodes: Nodes, changes?: Partial<typeof times>) => replicaOf(t, shared, nodes, changes);
     await run({ shared, replica });
