@@ -98,10 +98,9 @@ async function newsListener() {
     onNews: (news: ReplicaNews) => heard.push(news.kind === 'shared' ? news.info.version : news.version),
     onPurge: () => Promise.resolve(true),
   };
-  const [redis, messages] = [link as unknown as RedisLink, subscriber as unknown as RedisClient];
   const state = new News(
-    redis,
-    messages,
+    link as unknown as RedisLink,
+    subscriber as unknown as RedisClient,
     'lg',
     () => '4',
     () => undefined,

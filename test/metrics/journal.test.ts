@@ -90,12 +90,13 @@ test('merged journals are bounded, too', () => {
   assert.equal(Journal.merge([many('a'), many('b'), many('c')]).length, 200);
 });
 
+const textOf = ([level, fields, message]: Line): string =>
+  [level, Reflect.get(fields, 'upstream'), message, Reflect.get(fields, 'times')].filter(Boolean).join(' ');
+
 /** A journal whose log has its lines as texts, with level, node and number. */
 function throttled(t: TestContext) {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const { journal, lines: all } = journalOf();
-  const textOf = ([level, fields, message]: Line): string =>
-    [level, Reflect.get(fields, 'upstream'), message, Reflect.get(fields, 'times')].filter(Boolean).join(' ');
   const down = (upstream: string) => journal.record('node down', { upstream }, 'upstream is down');
   const usable = (upstream: string) => journal.record('node usable', { upstream }, 'upstream is usable');
   return { lines: () => all.map(textOf), pass: (ms: number) => t.mock.timers.tick(ms), journal, down, usable };
