@@ -93,6 +93,10 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
         when: '`access.usage.metricsByKey`',
         add: (registry) => void createAccessMetrics(registry, true, nobody),
       },
+      {
+        when: '`access`, with `access.redis` or `cache.redis`',
+        add: (registry) => void createAccessMetrics(registry, false, { ...nobody, isShared: () => true }),
+      },
     ],
   ],
   [

@@ -1,35 +1,25 @@
 /** Metrics of keys, plans and limits: by plan, and by key where the config asks for it, since keys may be many. */
 import type { Registry } from 'prom-client';
 import { combinations, type Count, Counter, Gauge, labelSources } from '../metrics/index.ts';
-import { rights } from './keys/rights.ts';
-import { createLostCounts } from './lost-counts.ts';
+import { boundNames } from './limits/counter.ts';
+import { type UsageOutcome, usageOutcomes } from './usage/usage-store.ts';
+
+/** Rights that a request may lack, in the order in which they are checked. */
+const rights = ['address', 'operation', 'origin', 'function'] as const;
+/** One of them. */
+export type Right = (typeof rights)[number];
 
 /**
  * Refusals without a client. `unread`: the key may be valid, but not all keys have been read yet; `busy`: the token may be,
  * but too many are being verified.
  */
 const clientless = ['no key', 'bad key', 'misplaced key', 'bad token', 'unread', 'busy'] as const;
-/** Results of verifications. */
 const tokenResults = ['ok', 'bad token', 'unread', 'busy'] as const;
 /** Refusals of a client. `not counted`: limits could not count the request. */
 const ofClient = [...rights, 'limit', 'not counted'] as const;
-/** Charged outcomes; `refused` is free. */
-const chargedOutcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'] as const;
-type ChargedOutcome = (typeof chargedOutcomes)[number];
 /** Exceeded limits; `unavailable`: no part could count the request. */
-const limitBounds = [
-  'requests',
-  'cost',
-  'burst',
-  'concurrency',
-  'address',
-  'day',
-  'month',
-  'streams',
-  'unavailable',
-] as const;
+const limitBounds = [...boundNames, 'streams', 'unavailable'] as const;
 
-/** A client: its plan, and the name of its key, if any. */
 interface ChargedClient {
   readonly plan: { readonly name: string };
   readonly name: string | undefined;
@@ -40,17 +30,15 @@ export type AccessMetrics = ReturnType<typeof createAccessMetrics>;
 
 /** Read at each scrape. */
 interface AccessReadings {
-  /** Number of keys. */
   readonly keys: () => number;
-  /** Names of the plans. */
   readonly plans: () => Iterable<string>;
-  /** Queued requests. */
   readonly waiting: () => number;
+  /** Whether every server of Redis counts; absent without Redis. */
+  readonly isShared?: (() => boolean) | undefined;
 }
 
-/** Counts of one plan or one key. */
 interface ChargeCounts {
-  readonly requests: Readonly<Record<ChargedOutcome, Count>>;
+  readonly requests: Readonly<Record<UsageOutcome, Count>>;
   readonly cost: Count;
 }
 
@@ -59,7 +47,11 @@ const mostKeys = 5_000;
 const others = '(other)';
 
 /** Registers the families of access; `byKey`: those of single keys, too. */
-export function createAccessMetrics(registry: Registry, byKey: boolean, { keys, plans, waiting }: AccessReadings) {
+export function createAccessMetrics(
+  registry: Registry,
+  byKey: boolean,
+  { keys, plans, waiting, isShared }: AccessReadings,
+) {
   const refusals = new Counter(registry, {
     name: 'ledgergate_access_refusals_total',
     help: 'Requests refused by their key, its rights or its limits, by reason and plan: no key, bad key, misplaced key (in the target), bad token, unread (keys are not known yet), busy (too many tokens are being verified), address, operation, origin, function (of a view), limit, not counted.',
@@ -105,16 +97,23 @@ export function createAccessMetrics(registry: Registry, byKey: boolean, { keys, 
     help: 'Requests over a limit that wait for their turn.',
     read: waiting,
   });
+  if (isShared !== undefined) {
+    new Gauge(registry, {
+      name: 'ledgergate_access_redis_up',
+      help: 'Whether Redis counts limits and usage: 0 while it, or one node of a cluster, does not answer in time; 0 when that is so for any worker.',
+      join: 'min',
+      read: () => Number(isShared()),
+    });
+  }
   const countsOf = ({ plan, name }: ChargedClient): readonly ChargeCounts[] =>
     ofKey === undefined || name === undefined ? [ofPlan(plan.name)] : [ofPlan(plan.name), ofKey(name)];
   return {
     /** A request without a client, or whose client lacks the right. */
-    refused: (reason: (typeof clientless | typeof rights)[number], plan = '') => refusals.inc({ reason, plan }),
-    /** A token was verified. */
+    refused: (reason: (typeof clientless)[number] | Right, plan = '') => refusals.inc({ reason, plan }),
     tokenVerified: verified,
     reloaded: (source: 'file' | 'redis' | 'issuer', result: 'ok' | 'failed') => reloads.inc({ source, result }),
     /** A request was served or failed, at a cost of `amount`. */
-    answered: (client: ChargedClient, outcome: ChargedOutcome, amount: number) => {
+    answered: (client: ChargedClient, outcome: UsageOutcome, amount: number) => {
       for (const { requests, cost } of countsOf(client)) {
         requests[outcome].inc();
         cost.inc(amount);
@@ -137,7 +136,7 @@ export function createAccessMetrics(registry: Registry, byKey: boolean, { keys, 
 }
 
 function createPlanCounts(registry: Registry, plans: () => Iterable<string>): (plan: string) => ChargeCounts {
-  const byOutcome = { plan: labelSources.plan, outcome: chargedOutcomes };
+  const byOutcome = { plan: labelSources.plan, outcome: usageOutcomes };
   const requests = new Counter(registry, {
     name: 'ledgergate_access_requests_total',
     help: 'Requests by plan and outcome: hit, miss, collapsed (another request was read for), local, error, refused.',
@@ -160,7 +159,7 @@ function createKeyCounts(registry: Registry): (key: string) => ChargeCounts {
   const requests = new Counter(registry, {
     name: 'ledgergate_access_key_requests_total',
     help: 'Requests by key and outcome.',
-    labels: { key: labelSources.key, outcome: chargedOutcomes },
+    labels: { key: labelSources.key, outcome: usageOutcomes },
   });
   const cost = new Counter(registry, {
     name: 'ledgergate_access_key_cost_total',
@@ -176,9 +175,9 @@ function createKeyCounts(registry: Registry): (key: string) => ChargeCounts {
   }
 }
 
-function byEach(count: (outcome: ChargedOutcome) => Count): ChargeCounts['requests'] {
-  return Object.fromEntries(chargedOutcomes.map((outcome) => [outcome, count(outcome)])) as Record<
-    ChargedOutcome,
+function byEach(count: (outcome: UsageOutcome) => Count): ChargeCounts['requests'] {
+  return Object.fromEntries(usageOutcomes.map((outcome) => [outcome, count(outcome)])) as Record<
+    UsageOutcome,
     Count
   >;
 }
@@ -190,4 +189,13 @@ function lookedUpOnce(make: (name: string) => ChargeCounts): (name: string) => C
     if (account === undefined) known.set(name, (account = make(name)));
     return account;
   };
+}
+
+/** Registers the family of what is not counted, by each process that counts, the primary among them. The result records one. */
+export function createLostCounts(registry: Registry) {
+  return new Counter(registry, {
+    name: 'ledgergate_limits_lost_total',
+    help: 'Counts that were lost: settlement (what a request came to) that did not get to Redis, usage (of an hour or day) and quota (of an account within its month) that did not, or that were dropped for want of room.',
+    labels: { what: ['settlement', 'usage', 'quota'] },
+  }).by('what');
 }

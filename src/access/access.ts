@@ -4,13 +4,14 @@ import type { Registry } from 'prom-client';
 import { type AccessConfig, ConfigError } from '../config/index.ts';
 import { CancelToken, GatewayError } from '../ledger/index.ts';
 import type { Journal } from '../metrics/index.ts';
-import { type AccessMetrics, createAccessMetrics } from './access-metrics.ts';
+import { type AccessMetrics, createAccessMetrics, type Right } from './access-metrics.ts';
 import { clientOf, countedNetwork } from './keys/client-address.ts';
 import type { KeysPeers } from './keys/file-keys.ts';
 import { holdsToken, Tokens } from './keys/jwt-tokens.ts';
 import type { KeysChange } from './keys/key-source.ts';
 import { KeyStore } from './keys/key-store.ts';
 import {
+  type AccessOperation,
   holdsKey,
   type KeyRejection,
   type KnownKey,
@@ -19,42 +20,38 @@ import {
   type Principal,
   Principals,
 } from './keys/principals.ts';
-import { findMissing, isAtAddress, lacking, type RightsMatch } from './keys/rights.ts';
 import { AdmittedRequest, type Answer, PlanLimits } from './limits/limits.ts';
-import type { LimitServiceClient } from './limits/primary-counter.ts';
+import type { PrimaryPeers } from './limits/primary-counter.ts';
 import type { AccessRedis } from './redis.ts';
-import type { UsageStore } from './usage/usage-store.ts';
 import type { Usage } from './usage/usage.ts';
 
-/** The parts that access is built on. */
 interface AccessDependencies {
   readonly registry: Registry;
   readonly journal: Journal;
-  /** Processes of this gateway. */
   readonly processes: number;
   /** Absent: keys come from the file, and this gateway counts alone. */
   readonly redis: AccessRedis | undefined;
-  /** The other workers of this gateway; absent in a single process. */
   readonly peers: AccessPeers | undefined;
   /** Publishes a change of keys to the other workers; resolves once they have it in force, or after a bound. */
   readonly publishChange: (change: KeysChange) => Promise<void> | undefined;
 }
 
 /** The other workers, as access addresses them. */
-export interface AccessPeers extends KeysPeers {
-  /** Counts requests for all workers, without Redis. */
-  readonly limitService: LimitServiceClient;
-  /** Keeps usage of all workers, without Redis. */
-  readonly usageStore: UsageStore;
-}
+export interface AccessPeers extends KeysPeers, PrimaryPeers {}
 
-/** The parts of a request that decide on it. */
 type Request = Pick<IncomingMessage, 'url' | 'headers' | 'socket'>;
 
-/** The route of a request, and its read if that is known. */
-interface Routed extends RightsMatch {
-  /** See `Route.charge`. */
+/** The parts of a request's route that rights and limits depend on. */
+interface Routed {
+  /** See `Route.charge`. `holder`: the request is about the key itself, whatever operations and origins it has. */
   readonly route: { readonly charge?: 'none' | 'holder' };
+  /** Computed for authenticated requests only. */
+  readonly operation: AccessOperation;
+  /**
+   * The parsed read; absent until the body of a view is read. `functionId`: canonical, of a view; absent: the function is
+   * not certain.
+   */
+  readonly read?: { readonly functionId?: string | undefined };
 }
 
 /** The sender of a request, or the reason why there is none. */
@@ -62,7 +59,6 @@ type Found = Principal | KeyRejection | 'misplaced key';
 
 /** The two ends of an admission: exactly one is called, or neither when the client hangs up first. */
 interface Admission {
-  /** Never throws. */
   readonly serve: (admitted: AdmittedRequest) => void;
   readonly refuse: (error: unknown) => void;
 }
@@ -72,9 +68,7 @@ type LateAdmission = (response: Answer, ends: Admission) => void;
 
 /** Admits the requests of this process by key, rights and limits, and counts their usage. */
 export class Access {
-  /** Usage since the start, by key. */
   readonly usage: Usage;
-  /** The keys, for operators. */
   readonly keys: KeyStore;
   /** Resolves when Redis is reachable, or known not to be. */
   readonly started: Promise<unknown>;
@@ -85,32 +79,22 @@ export class Access {
 
   /** Reads the keys file at once. Throws ConfigError when it is invalid and no other worker has a valid one. */
   constructor(config: AccessConfig, dependencies: AccessDependencies) {
-    const { registry, journal, processes, peers, redis, publishChange } = dependencies;
-    const { file } = config.keys;
-    const keysRedis = config.keys.redis ? redis : undefined;
+    const { registry, journal, redis, peers, publishChange } = dependencies;
+    const sources = { file: config.keys.file !== undefined, redis: config.keys.redis && redis !== undefined };
     const metrics = createAccessMetrics(registry, config.usage.metricsByKey, {
       keys: () => principals.size,
       plans: () => principals.plans,
       waiting: () => this.#limits.waiting,
+      isShared: redis && (() => this.#limits.isShared),
     });
-    this.#metrics = metrics;
     const tokens = config.jwt && new Tokens(config.jwt, { metrics, journal }, () => principals.forget());
-    this.#tokens = tokens;
-    const sources = { file: file !== undefined, redis: keysRedis !== undefined };
     const principals: Principals = new Principals(config, sources, tokens);
+    this.#metrics = metrics;
+    this.#tokens = tokens;
     this.#principals = principals;
-    this.#limits = new PlanLimits(config, {
-      metrics,
-      journal,
-      processes,
-      redis,
-      limitService: peers?.limitService,
-      usageStore: peers?.usageStore,
-      folder: config.usage.path,
-    });
+    this.#limits = new PlanLimits(config, { ...dependencies, metrics, folder: config.usage.path });
     this.usage = this.#limits.usage;
-    const keys = { principals, metrics, journal, redis: keysRedis, peers, publish: publishChange };
-    this.keys = new KeyStore(config.keys, keys);
+    this.keys = new KeyStore(config.keys, redis, { principals, metrics, journal, peers, publish: publishChange });
     this.started = Promise.all([this.#limits.started, this.keys.started, tokens?.keys.started]);
   }
 
@@ -167,11 +151,6 @@ export class Access {
     return this.#limits.isRefusing;
   }
 
-  /** The rest of each bound of a key's plan; see `PlanLimits.standing`. */
-  standing(principal: Principal): ReturnType<PlanLimits['standing']> {
-    return this.#limits.standing(principal);
-  }
-
   /**
    * The `clientOf` ahead of `decide`, which counts refusals; `undefined`: it will refuse the request. A token that is not
    * verified yet counts for its network.
@@ -181,7 +160,7 @@ export class Access {
     if (found === 'unverified') return clientOf(request.socket);
     if (typeof found === 'string' || this.#holdsCredential(request)) return undefined;
     // A key at a wrong address must not take the memory of its tenant.
-    return isAtAddress(found, request, this.#principals) ? clientOf(request.socket, { principal: found }) : undefined;
+    return this.#isAtAddress(found, request) ? clientOf(request.socket, { principal: found }) : undefined;
   }
 
   /**
@@ -195,9 +174,10 @@ export class Access {
       return true;
     }
     if (typeof found === 'string' || found.client !== admitted.principal.client) return false;
-    admitted.renew(found);
-    const match = { operation: admitted.operation, read: admitted };
-    return findMissing(found, request, match, this.#principals) === undefined;
+    admitted.principal = found;
+    return (
+      this.#findMissing(found, request, { route: {}, operation: admitted.operation, read: admitted }) === undefined
+    );
   }
 
   /** The plan of this name; without a name, that of requests without a key. `undefined`: there is none. */
@@ -235,19 +215,32 @@ export class Access {
     await this.#limits.close();
   }
 
-  /** Never throws. */
   #decideOn(found: Found, request: Request, match: Routed, known?: KnownKey): AdmittedRequest | LateAdmission {
     try {
-      const principal = this.#identified(found, request);
-      this.#requireRights(principal, request, match);
+      const principal = this.#requirePrincipal(found, request, match);
       const { operation } = match;
-      if (match.route.charge === 'holder') return this.#limits.admitUncounted(principal, operation);
+      const address = this.#boundedAddress(principal, request);
+      if (match.route.charge === 'holder') return this.#limits.admitUncounted(principal, operation, address);
       const stop = new CancelToken();
-      const decision = this.#limits.admit(principal, operation, stop, this.#addressFor(principal, request));
+      const decision = this.#limits.admit(principal, operation, stop, address);
       if (decision instanceof AdmittedRequest) return decision;
       if (decision instanceof GatewayError) throw decision;
-      const faultSince = () => (principal.plan.waitMs > 0 ? this.#faultSince(request, match, known) : undefined);
-      return (response, ends) => awaitDecision(decision, { stop, faultSince }, response, ends);
+      return (response, ends) => {
+        let isDecided = false;
+        response.once('close', () => {
+          if (!isDecided) stop.abort(new Error('the client hung up'));
+        });
+        void decision.then((late) => {
+          isDecided = true;
+          if (late === undefined) return;
+          if (late instanceof GatewayError) return ends.refuse(late);
+          if (response.destroyed) return late.settle(response);
+          const fault = principal.plan.waitMs > 0 ? this.#faultSince(request, match, known) : undefined;
+          if (fault === undefined) return ends.serve(late);
+          late.settleAtClose(response);
+          ends.refuse(fault);
+        });
+      };
     } catch (error) {
       return (_response, { refuse }) => refuse(error);
     }
@@ -258,18 +251,40 @@ export class Access {
     const found = this.#find(request, known);
     if (found === 'unverified') return undefined;
     try {
-      this.#requireRights(this.#identified(found, request), request, match);
+      this.#requirePrincipal(found, request, match);
       return undefined;
     } catch (error) {
       return error;
     }
   }
 
-  /** Throws `GatewayError` 400, 401 or 503. */
-  #identified(found: Found, { headers }: Request): Principal {
-    if (typeof found !== 'string') return found;
-    this.#metrics.refused(found);
-    throw refusalOf(found, this.header, headers[this.header]);
+  /** Throws `GatewayError` 400, 401, 403 or 503. */
+  #requirePrincipal(found: Found, request: Request, match: Routed): Principal {
+    if (typeof found === 'string') {
+      this.#metrics.refused(found);
+      throw refusalOf(found, this.header, request.headers[this.header]);
+    }
+    const missing = this.#findMissing(found, request, match);
+    if (missing === undefined) return found;
+    this.#metrics.refused(missing, found.plan.name);
+    throw lacking(missing, match.operation);
+  }
+
+  #findMissing(principal: Principal, request: Request, { route, operation, read }: Routed): Right | undefined {
+    const { operations, origins, plan } = principal;
+    if (!this.#isAtAddress(principal, request)) return 'address';
+    if (route.charge === 'holder') return undefined;
+    if (!operations.has(operation)) return 'operation';
+    const { origin } = request.headers;
+    // Programs other than browsers can send any origin, but must send one.
+    if (origins !== undefined && (origin === undefined || !origins.has(origin))) return 'origin';
+    if (operation !== 'view' || plan.views === undefined || read === undefined) return undefined;
+    return plan.views.admits(read.functionId) ? undefined : 'function';
+  }
+
+  /** Whether the key may be used at the client's address, which is computed for keys with a list alone. */
+  #isAtAddress({ addresses }: Principal, { headers, socket }: Request): boolean {
+    return addresses === undefined || addresses.holds(this.#principals.addressOf(headers, socket));
   }
 
   #isAnonymous(request: Request): boolean {
@@ -280,51 +295,27 @@ export class Access {
     return this.#principals.find(headers, socket, Date.now(), known);
   }
 
-  /** The client's network, for plans that bound it. */
-  #addressFor({ name, plan }: Principal, { headers, socket }: Request): { readonly address: string } | undefined {
-    if (plan.perAddress === undefined || name === undefined) return undefined;
-    return { address: countedNetwork(this.#principals.addressOf(headers, socket)) };
+  /** The network of a client with a key, for plans that bound it. */
+  #boundedAddress({ name, plan }: Principal, { headers, socket }: Request): string | undefined {
+    if (plan.bounds?.perAddress === undefined || name === undefined) return undefined;
+    return countedNetwork(this.#principals.addressOf(headers, socket));
   }
 
   /** Whether the target has a key or a token: proxies log targets, and a node would receive this one. */
   #holdsCredential({ url = '' }: Request): boolean {
     return holdsKey(url) || (this.#tokens !== undefined && holdsToken(url));
   }
-
-  #requireRights(principal: Principal, request: Request, match: Routed): void {
-    const missing = findMissing(principal, request, match, this.#principals);
-    if (missing === undefined) return;
-    this.#metrics.refused(missing, principal.plan.name);
-    throw lacking(missing, match.operation);
-  }
 }
 
-/**
- * Calls `serve` or `refuse` once the limits decide; neither when the client hangs up first. `stop` ends the wait, behind
- * which `faultSince` refuses a request.
- */
-function awaitDecision(
-  decided: Exclude<ReturnType<PlanLimits['admit']>, AdmittedRequest | GatewayError>,
-  { stop, faultSince }: { readonly stop: CancelToken; readonly faultSince: () => unknown },
-  response: Answer,
-  { serve, refuse }: Admission,
-): void {
-  let isDecided = false;
-  response.once('close', () => {
-    if (!isDecided) stop.abort(new Error('the client hung up'));
-  });
-  void decided.then((decision) => {
-    isDecided = true;
-    if (decision === undefined) return;
-    if (decision instanceof GatewayError) refuse(decision);
-    else if (response.destroyed) decision.settle(response);
-    else {
-      const fault = faultSince();
-      if (fault === undefined) return serve(decision);
-      decision.settleAtClose(response);
-      refuse(fault);
-    }
-  });
+/** 403. `operation`: the request's. */
+function lacking(right: Right, operation: AccessOperation): GatewayError {
+  const messages: Readonly<Record<Right, string>> = {
+    address: 'this key may be used from certain addresses only',
+    operation: `this key or plan does not allow the operation "${operation}"`,
+    origin: 'this key or plan may be used by pages of certain origins only',
+    function: 'this plan allows views of certain functions only, in a form that leaves no doubt of the function',
+  };
+  return new GatewayError('disabled', messages[right]);
 }
 
 function refusalOf(

@@ -7,9 +7,7 @@ export { type KeysChange, KeysFault } from './keys/key-source.ts';
 export type { KeysRequest } from './keys/key-store.ts';
 export { type AccessOperation, describeKey, holdsKey, parseBearer } from './keys/principals.ts';
 export type { AdmittedRequest } from './limits/limits.ts';
-export { LimitService } from './limits/primary-counter.ts';
-export { createLostCounts } from './lost-counts.ts';
-export { LocalUsage, usageTroubles } from './usage/local-usage.ts';
+export { GatewayCounts } from './limits/primary-counter.ts';
 export { mergeRows } from './usage/usage-store.ts';
 
 /** Loads the class `Access`: only configs with `access` need it. */

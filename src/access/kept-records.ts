@@ -4,31 +4,35 @@
  * power cut may cost the last seconds. A file that has grown is written anew, a piece each turn.
  */
 import * as fs from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Journal } from '../metrics/index.ts';
 
 /** Bytes of lines from which on a file is written anew, unless half of them are needed. */
 const smallestGrown = 16 * 1024 * 1024;
-/** Records that are written at a time. */
 const atOnce = 1_000;
 /** Records without a line from which on dropped ones are left out. */
 const mostUnwritten = 2_000;
-/** Pause after a failed write, in ms. */
 const pauseMs = 1_000;
 
-interface KeptRecordsOptions<Kept> {
-  readonly path: string;
+/** Of the end and the begin of a trouble. */
+const messages = {
+  quotas: ['quotas are kept on the disk again', 'quotas are not kept on the disk, and a restart forgets them'],
+  usage: ['usage is kept on the disk again', 'usage is not kept on the disk, and a restart forgets it'],
+} as const;
+
+interface Source<Kept> {
   /** One line, without its break. */
   readonly lineOf: (record: Kept) => string;
-  /** The records to keep. */
   readonly all: () => Iterable<Kept>;
-  /** Called at the begin (with the reason, an error code of the system) and at the end of a trouble. */
-  readonly onTrouble: (reason: string | undefined) => void;
 }
 
 /** The file. No method throws: while the disk refuses them, records are in memory alone. */
 export class KeptRecords<Kept> {
-  readonly #options: KeptRecordsOptions<Kept>;
+  readonly #path: string;
+  readonly #what: keyof typeof messages;
+  readonly #journal: Journal | undefined;
+  readonly #source: Source<Kept>;
   /** Not in the file yet. */
   readonly #changed = new Set<Kept>();
   /** Changed since the new file was begun. */
@@ -40,16 +44,21 @@ export class KeptRecords<Kept> {
   #isPlanned = false;
   #isClosed = false;
   #pausedUntilMs = -Infinity;
-  #reason: string | undefined;
+  /** Why the disk refuses records: an error code of the system. */
+  #trouble: string | undefined;
 
-  constructor(options: KeptRecordsOptions<Kept>) {
-    this.#options = options;
+  /** `journal`: records the begin and the end of a trouble. */
+  constructor(folder: string, what: keyof typeof messages, journal: Journal | undefined, source: Source<Kept>) {
+    this.#path = join(folder, `${what}.jsonl`);
+    this.#what = what;
+    this.#journal = journal;
+    this.#source = source;
   }
 
   /** The lines, oldest first; the last one may be torn. Empty where there is no file, or it cannot be read. */
   read(): readonly string[] {
     try {
-      return fs.readFileSync(this.#options.path, 'utf8').split('\n');
+      return fs.readFileSync(this.#path, 'utf8').split('\n');
     } catch (error) {
       if (codeOf(error) !== 'ENOENT') this.#report(codeOf(error));
       return [];
@@ -69,7 +78,6 @@ export class KeptRecords<Kept> {
     });
   }
 
-  /** Writes what is left. */
   close(): void {
     this.#pausedUntilMs = -Infinity;
     this.#flush();
@@ -95,18 +103,17 @@ export class KeptRecords<Kept> {
 
   /** While the disk refuses writes, records come and are dropped: only those that are kept need a line. */
   #leaveOutDropped(): void {
-    const kept = new Set(this.#options.all());
+    const kept = new Set(this.#source.all());
     for (const record of this.#changed) if (!kept.has(record)) this.#changed.delete(record);
     this.#mostUnwritten = Math.max(mostUnwritten, 2 * this.#changed.size);
   }
 
   /** Opens the file behind its last line, which may be torn. Throws as the system does. */
   #open(): number {
-    const { path } = this.#options;
-    const folder = dirname(path);
+    const folder = dirname(this.#path);
     // No folder above it: below a volume that is gone, it would be on another disk.
     if (!fs.existsSync(folder)) fs.mkdirSync(folder);
-    const descriptor = fs.openSync(path, 'a', 0o600);
+    const descriptor = fs.openSync(this.#path, 'a', 0o600);
     this.#bytes = fs.fstatSync(descriptor).size;
     if (this.#bytes > 0) this.#bytes += writeWhole(descriptor, '\n');
     return descriptor;
@@ -114,19 +121,19 @@ export class KeptRecords<Kept> {
 
   /** Replaces the file by its last lines. Never rejects. Until it is there, changes also go to the old one. */
   async #renew(): Promise<void> {
-    const { path, all } = this.#options;
+    const beside = `${this.#path}.new`;
     const since = (this.#sinceBegun = new Set());
     let descriptor: number | undefined;
     try {
-      descriptor = fs.openSync(`${path}.new`, 'w', 0o600);
+      descriptor = fs.openSync(beside, 'w', 0o600);
       let bytes = 0;
-      for (const records of piecesOf(all())) {
+      for (const records of piecesOf(this.#source.all())) {
         bytes += writeWhole(descriptor, this.#linesOf(records));
         await nextTurn();
         if (this.#isClosed) throw new Error('closed');
       }
       bytes += writeWhole(descriptor, this.#linesOf(since));
-      fs.renameSync(`${path}.new`, path);
+      fs.renameSync(beside, this.#path);
       this.#drop();
       this.#descriptor = descriptor;
       this.#bytes = bytes;
@@ -154,14 +161,16 @@ export class KeptRecords<Kept> {
 
   #linesOf(records: Iterable<Kept>): string {
     let lines = '';
-    for (const record of records) lines += `${this.#options.lineOf(record)}\n`;
+    for (const record of records) lines += `${this.#source.lineOf(record)}\n`;
     return lines;
   }
 
   #report(reason: string | undefined): void {
-    if (reason === this.#reason) return;
-    this.#reason = reason;
-    this.#options.onTrouble(reason);
+    if (reason === this.#trouble) return;
+    this.#trouble = reason;
+    const [kept, unkept] = messages[this.#what];
+    if (reason === undefined) this.#journal?.record(`${this.#what} kept`, {}, kept);
+    else this.#journal?.record(`${this.#what} unkept`, { reason }, unkept);
   }
 }
 
@@ -176,10 +185,9 @@ function* piecesOf<Kept>(records: Iterable<Kept>): Generator<readonly Kept[]> {
   yield piece;
 }
 
-/** The number of bytes. */
 function writeWhole(descriptor: number, text: string): number {
   const bytes = Buffer.from(text);
-  for (let written = 0; written < bytes.length;) written += fs.writeSync(descriptor, bytes, written);
+  fs.writeFileSync(descriptor, bytes);
   return bytes.length;
 }
 

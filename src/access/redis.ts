@@ -5,7 +5,6 @@ import { hash } from 'node:crypto';
 export interface AccessRedis {
   /** Prefix of names in Redis. */
   readonly keyPrefix: string;
-  /** Opens the connection of limits and usage. */
   link(onTrouble: (change: StoreTrouble) => void): OpenStore;
   /** Opens the connection of keys, whose commands fail at once while it is down. `onError`: receives the cause. */
   connect(onError: (error: Error) => void): KeysClient;

@@ -131,8 +131,8 @@ function accessOf(file: NonNullable<FileConfig['access']>, folder: string, store
 /** `jwks`: an address, or the absolute name of a file. */
 function jwtOf(file: NonNullable<NonNullable<FileConfig['access']>['jwt']>, folder: string) {
   const { clockSkew, jwks, ...jwt } = file;
-  const isAddress = /^https?:\/\//.test(jwks);
-  return { ...jwt, jwks: isAddress ? jwks : resolve(folder, jwks), clockSkewMs: durationMs(clockSkew) };
+  const source = /^https?:\/\//.test(jwks) ? { url: jwks } : { file: resolve(folder, jwks) };
+  return { ...jwt, jwks: source, clockSkewMs: durationMs(clockSkew) };
 }
 
 /** The Redis of keys, limits and usage: its own, or that of the cache; `undefined`: they have none. */

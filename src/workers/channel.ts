@@ -2,7 +2,7 @@
  * The channel between the primary and a worker: messages and calls, one handler for each, typed by the handlers of both
  * sides and bounded in time. Messages are structured clones: 64-bit numbers are bigint, bytes are bytes.
  */
-import type { LimitService, LocalUsage } from '../access/index.ts';
+import type { GatewayCounts } from '../access/index.ts';
 import type { Config } from '../config/index.ts';
 import type { DistrustedFunctions } from '../encode/index.ts';
 import type { PeerEvent } from '../gateway/index.ts';
@@ -29,7 +29,7 @@ export interface WorkerHandlers extends ProcessCalls {
 export type ReadTurn = 'lead' | 'look';
 
 /** Messages to the primary, from one worker. */
-export interface PrimaryHandlers extends ReturnType<LimitService['handlersFor']> {
+export interface PrimaryHandlers extends ReturnType<GatewayCounts['handlersFor']> {
   /** Sent once, first: the modules are loaded and the worker waits for `serve`. */
   loaded(): void;
   serving(at: { readonly port: number }): void;
@@ -41,13 +41,6 @@ export interface PrimaryHandlers extends ReturnType<LimitService['handlersFor']>
   /** Begins a read of a node, or waits for the end of another worker's: see `ReadFlights`. */
   enterFlight(name: string): ReadTurn | Promise<ReadTurn>;
   leaveFlight(name: string): void;
-  /** See `UsageStore`, for the workers' usage together. */
-  addUsage(report: Parameters<LocalUsage['add']>[0]): boolean | Promise<boolean>;
-  readUsage(query: Parameters<LocalUsage['read']>[0]): ReturnType<LocalUsage['read']> | undefined;
-  readUsageDays(days: {
-    readonly holder: Parameters<LocalUsage['readDays']>[0];
-    readonly month: string;
-  }): ReturnType<LocalUsage['readDays']> | undefined;
 }
 
 /** A peer event; `ledger`: the number of ledger replacements since the start at the worker that published it. */

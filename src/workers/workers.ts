@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { createLostCounts, LimitService, LocalUsage, usageTroubles } from '../access/index.ts';
+import { GatewayCounts } from '../access/index.ts';
 import { accessRedisOf, type Config } from '../config/index.ts';
 import { drainMs, type GatewayLog, type GatewayOptions, openGateway, type RunningGateway } from '../gateway/index.ts';
 import { Counter, familiesOf, type FamilyData, Gauge, joinFamilies, Journal } from '../metrics/index.ts';
@@ -40,9 +40,8 @@ class Primary implements PoolEvents {
   readonly #metrics = new WorkerMetrics(() => this.#pool.serving.length);
   readonly #broadcast = new WorkerBroadcast(() => this.#pool.workers);
   readonly #flights = new FlightDesk();
-  readonly #limits: LimitService;
-  /** Usage of all workers; Redis keeps it where there is one. */
-  readonly #usage: LocalUsage | undefined;
+  /** Counts of all workers; Redis has them where there is one. */
+  readonly #counts: GatewayCounts;
   /** Names of drained nodes. */
   readonly #drained = new Set<string>();
   #config: Config;
@@ -59,15 +58,11 @@ class Primary implements PoolEvents {
     this.#drainDelayMs = drainDelayMs;
     this.journal = new Journal(log.logger);
     const { access } = config;
-    const isCounting = access !== undefined && accessRedisOf(config) === undefined;
-    const folder = isCounting ? access.usage.path : undefined;
     this.registry = this.#metrics.registry;
-    const lost = isCounting ? createLostCounts(this.registry) : undefined;
-    this.#limits = new LimitService({ folder, journal: this.journal, onDropped: () => lost?.('quota') });
-    if (isCounting) {
-      const onLost = (): void => lost?.('usage');
-      this.#usage = new LocalUsage({ folder, onTrouble: usageTroubles(this.journal), onLost });
-    }
+    const isCounting = access !== undefined && accessRedisOf(config) === undefined;
+    this.#counts = isCounting
+      ? GatewayCounts.ofPrimary(access.usage.path, this.journal, this.registry)
+      : new GatewayCounts();
     this.#pool = new WorkerPool(config.listen.port, this);
     this.operations = joinProcesses({
       wanted: count,
@@ -107,15 +102,13 @@ class Primary implements PoolEvents {
   async close(): Promise<void> {
     this.isDraining = true;
     await this.#pool.close(this.#drainDelayMs + drainMs + slackMs);
-    this.#limits.close();
-    this.#usage?.close();
+    this.#counts.close();
   }
 
   /** Kills the workers. */
   stop(): Promise<void> {
     this.#pool.kill();
-    this.#limits.close();
-    this.#usage?.close();
+    this.#counts.close();
     return Promise.resolve();
   }
 
@@ -138,10 +131,7 @@ class Primary implements PoolEvents {
         this.#keys = text;
       },
       ...this.#flights.handlersFor(id),
-      ...this.#limits.handlersFor(id),
-      addUsage: (report) => this.#usage?.add(report) ?? false,
-      readUsage: (query) => this.#usage?.read(query),
-      readUsageDays: ({ holder, month }) => this.#usage?.readDays(holder, month),
+      ...this.#counts.handlersFor(id),
     };
   }
 
@@ -161,7 +151,7 @@ class Primary implements PoolEvents {
 
   onGone({ id }: WorkerProcess): void {
     this.#flights.release(id);
-    this.#limits.release(id);
+    this.#counts.release(id);
     this.#metrics.forget(id);
     this.#appoint();
   }

@@ -66,11 +66,12 @@ export function tokenOf(key: SigningKey, tenant: string, more: Json = {}): strin
   return signed(key, { alg: key.alg, kid: key.kid, typ: 'JWT' }, claimsOf(tenant, more));
 }
 
+/** `jwks`: an address, or the name of a file. */
 export function jwtConfig(jwks: string, more: Partial<JwtConfig> = {}): JwtConfig {
   return {
     issuer: issuerName,
     audience,
-    jwks,
+    jwks: jwks.startsWith('/') ? { file: jwks } : { url: jwks },
     algorithms: ['RS256', 'PS256', 'ES256', 'EdDSA'],
     clockSkewMs: 0,
     claims: { tenant: 'sub', plan: 'plan' },

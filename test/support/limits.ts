@@ -3,15 +3,17 @@ import type { TestContext } from 'node:test';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { createAccessMetrics } from '../../src/access/access-metrics.ts';
+import * as principals from '../../src/access/keys/principals.ts';
 import type { AccessOperation, Plan, Principal } from '../../src/access/keys/principals.ts';
 import type { Settled } from '../../src/access/limits/cost.ts';
 import { AdmittedRequest, type LimitsConfig, PlanLimits } from '../../src/access/limits/limits.ts';
-import type { LimitService, LimitServiceClient } from '../../src/access/limits/primary-counter.ts';
+import type { GatewayCounts, PrimaryPeers } from '../../src/access/limits/primary-counter.ts';
 import { redisConnections } from '../../src/cache/redis/redis-link.ts';
 import type { RedisTargetConfig } from '../../src/config/config.ts';
 import type { GatewayError } from '../../src/ledger/errors.ts';
 import { Journal } from '../../src/metrics/journal.ts';
 import type { LogLine } from './gateway.ts';
+import { planConfig } from './keys.ts';
 
 export const usualCosts: LimitsConfig['costs'] = {
   hit: 1,
@@ -42,27 +44,30 @@ interface ReplicaOptions {
   readonly config?: Partial<LimitsConfig>;
   readonly metricsByKey?: boolean;
   readonly processes?: number;
-  readonly limitService?: LimitServiceClient;
+  readonly peers?: PrimaryPeers;
   readonly folder?: string;
   /** Unix time in ms. */
   readonly now?: () => number;
 }
 
-/** The service as a worker has it, over messages that are structured clones. */
-export function serviceClient(service: LimitService, worker: number): LimitServiceClient {
-  const { take, settle, countAlone, standings } = service.handlersFor(worker);
+/** The primary as a worker has it, over messages that are structured clones. */
+export function peersOf(counts: GatewayCounts, worker: number): PrimaryPeers {
+  const { take, settle, countAlone, standings } = counts.handlersFor(worker);
   return {
-    take: async (request) => structuredClone(take(structuredClone(request))),
-    settle,
-    countAlone: (counted) => countAlone(structuredClone(counted)),
-    standings: async (charge) => structuredClone(standings(structuredClone(charge))),
+    limitService: {
+      take: async (request) => structuredClone(take(structuredClone(request))),
+      settle,
+      countAlone: (counted) => countAlone(structuredClone(counted)),
+      standings: async (charge) => structuredClone(standings(structuredClone(charge))),
+    },
+    usageStore: counts.usage,
   };
 }
 
 /** One that has its connection, and is closed after the test. */
 export async function replica(t: TestContext, options: ReplicaOptions = {}): Promise<Replica> {
   // Long enough that a busy machine is not taken for a Redis that is away.
-  const { target, timeoutMs = 2_000, config, metricsByKey = false, processes = 1, limitService, folder, now } = options;
+  const { target, timeoutMs = 2_000, config, metricsByKey = false, processes = 1, peers, folder, now } = options;
   const registry = new Registry();
   const log: LogLine[] = [];
   const limits: PlanLimits = new PlanLimits(
@@ -73,10 +78,11 @@ export async function replica(t: TestContext, options: ReplicaOptions = {}): Pro
         keys: () => 0,
         plans: () => [],
         waiting: () => limits.waiting,
+        isShared: () => limits.isShared,
       }),
       journal: new Journal(pino({ level: 'trace' }, { write: (line) => void log.push(JSON.parse(line) as LogLine) })),
       processes,
-      limitService,
+      peers,
       folder,
       now,
     },
@@ -87,7 +93,7 @@ export async function replica(t: TestContext, options: ReplicaOptions = {}): Pro
     limits,
     log,
     ask: async (principal, operation = 'read', signal = new AbortController().signal, address) =>
-      limits.admit(principal, operation, signal, { address }),
+      limits.admit(principal, operation, signal, address),
     async metric(sample) {
       const line = (await registry.metrics()).split('\n').find((candidate) => candidate.startsWith(`${sample} `));
       return line === undefined ? 0 : Number(line.slice(sample.length + 1));
@@ -95,19 +101,17 @@ export async function replica(t: TestContext, options: ReplicaOptions = {}): Pro
   };
 }
 
-const all: ReadonlySet<AccessOperation> = new Set(['read', 'view', 'encode', 'submit', 'pass']);
-
-export function planOf(bounds: Partial<Plan>): Plan {
-  return { name: 'free', windowMs: 10_000, waitMs: 0, operations: all, ...bounds };
+export function planOf(bounds: Parameters<typeof planConfig>[0]): Plan {
+  return principals.planOf('free', planConfig(bounds));
 }
 
-export function principalOf(plan: Plan, name: string | undefined = 'wallet-a', tenant = 'acme'): Principal {
-  return { name, tenant, client: `${tenant} ${name}`, plan, operations: all, origins: undefined };
+export function principalOf(plan: Plan, name = 'wallet-a', tenant = 'acme'): Principal {
+  return principals.principalOf(plan, name, tenant);
 }
 
 /** Without a key: `address` is counted for itself. */
 export function anonymousOf(plan: Plan, address: string): Principal {
-  return { name: undefined, tenant: address, client: address, plan, operations: all, origins: undefined };
+  return principals.principalOf(plan, undefined, address);
 }
 
 export const hit: Settled = {

@@ -84,17 +84,20 @@ export function clientOf(
  * The network that limits count, in one spelling: the IPv4 address, or the /64 that an IPv6 customer gets at least. A
  * text that is no address is returned unchanged.
  */
-export function countedNetwork(address: string): string {
-  if (address !== lastAddress) {
-    lastNetwork = networkOf(address);
-    lastAddress = address;
-  }
-  return lastNetwork;
-}
+export const countedNetwork = remembered(networkOf);
 
-/** The last result: behind a proxy all connections have one address. */
-let lastAddress = '';
-let lastNetwork = '';
+/** Remembers the last result: a client repeats its address, and parsing one takes a microsecond. */
+function remembered(compute: (text: string) => string): (text: string) => string {
+  let last: string | undefined;
+  let result = '';
+  return (text) => {
+    if (text !== last) {
+      result = compute(text);
+      last = text;
+    }
+    return result;
+  };
+}
 
 function networkOf(address: string): string {
   const plain = plainAddress(address) ?? address;
@@ -109,27 +112,17 @@ function networkOf(address: string): string {
 /** IPv6 in the form of RFC 5952, IPv4-mapped IPv6 as IPv4; `undefined` for other texts. */
 function plainAddress(text: string): string | undefined {
   const family = isIP(text);
-  if (family === 0) return undefined;
-  if (family === 4) return text;
-  if (text !== lastSix) {
-    lastSixPlain = plainSix(text);
-    lastSix = text;
-  }
-  return lastSixPlain;
+  return family === 0 ? undefined : family === 4 ? text : plainSix(text);
 }
 
-/** The last result: parsing takes a microsecond, and a client repeats its address. */
-let lastSix = '';
-let lastSixPlain = '';
-
-function plainSix(text: string): string {
+const plainSix = remembered((text) => {
   // The zone names a link of this machine, and is no part of the address.
   const address = new URL(`http://[${text.replace(/%.*$/, '')}]`).hostname.slice(1, -1);
   const mapped = /^::ffff:([\da-f]{1,4}):([\da-f]{1,4})$/.exec(address);
   if (mapped === null) return address;
   const [high, low] = [Number.parseInt(mapped[1] ?? '', 16), Number.parseInt(mapped[2] ?? '', 16)];
   return [high >> 8, high & 255, low >> 8, low & 255].join('.');
-}
+});
 
 /** Some proxies append a port: `203.0.113.7:4711`, `[2001:db8::1]:4711`. */
 function withoutPort(text: string): string {

@@ -23,11 +23,12 @@ import {
 import { createKey, type KeyRecord, type Principals } from './principals.ts';
 import { replaceFile } from './replace-file.ts';
 
-/** Consumers of keys, for both sources. */
+/** The rest of the gateway, as sources of keys address it. */
 export interface KeysContext {
   readonly principals: Principals;
   readonly metrics: AccessMetrics;
   readonly journal: Journal;
+  readonly peers: KeysPeers | undefined;
 }
 
 /** The keys file as the workers of a gateway share it. */
@@ -37,8 +38,13 @@ export interface KeysPeers {
   publishKeys(text: string): void;
 }
 
-interface ReadFile extends KeysFile {
+/** A keys file: its valid keys, and its faulty entries. */
+export interface KeysFile {
   readonly text: string;
+  readonly keys: readonly KeyRecord[];
+  /** SHA-256 of the keys of faulty entries, as far as they can be read: no other source may admit them. */
+  readonly refused: ReadonlySet<string>;
+  readonly problems: readonly Problem[];
 }
 
 /** A damaged file may have a problem in each of its lines. */
@@ -48,20 +54,18 @@ const mostReported = 20;
 export class FileKeys implements KeySource {
   readonly #file: string;
   readonly #context: KeysContext;
-  readonly #peers: KeysPeers | undefined;
   readonly #watched: WatchedFiles;
-  #inForce: ReadFile | undefined;
+  #inForce: KeysFile | undefined;
 
   /** Reads the file at once. Throws ConfigError when it has no list of keys and no peer has one. */
-  constructor(file: string, context: KeysContext, peers: KeysPeers | undefined) {
+  constructor(file: string, context: KeysContext) {
     this.#file = file;
     this.#context = context;
-    this.#peers = peers;
     // While the file has no list of keys, a restarted worker takes the keys of the other workers.
     this.#watched = new WatchedFiles([file]);
     const present = this.#findPresent();
-    this.#putInForce(present ?? this.#parse(peers?.lastKeys ?? WatchedFiles.read(file)));
-    const read = (): void => this.#read();
+    this.#putInForce(present ?? this.#parse(context.peers?.lastKeys ?? WatchedFiles.read(file)));
+    const read = (): void => this.#attempt(() => this.#take(this.#parse(WatchedFiles.read(file))));
     // The next look at such a file reports it.
     if (present === undefined) this.#watched.forget();
     this.#watched.watch({ onChange: read, onMissing: read });
@@ -107,28 +111,18 @@ export class FileKeys implements KeySource {
   }
 
   /** Reads the file at once, ahead of its watch. `edited`: reused while the file has its text. */
-  readNow(edited?: ReadFile): void {
-    try {
+  readNow(edited?: KeysFile): void {
+    this.#attempt(() => {
       const text = WatchedFiles.read(this.#file);
       const next = edited?.text === text ? edited : this.#parse(text);
       this.#watched.know(text);
       if (next !== this.#inForce) this.#take(next);
-    } catch (error) {
-      this.#refuse(error);
-    }
+    });
   }
 
-  /** An edit must leave its own entry sound. */
   async #edit(edit: KeysEdit): Promise<readonly KeysChange[]> {
-    const edited = await editFile(this.#file, edit, {
-      plans: this.#context.principals.plans,
-      check: ({ problems }, index) => {
-        const own = problems.filter(({ path }) => index !== undefined && path[1] === index);
-        if (own.length === 0) return;
-        const texts = own.map(({ path, message }) => `${ConfigError.formatPath(path.slice(2))}: ${message}`);
-        throw new KeysFault('invalid', texts.join('; '));
-      },
-    }).catch((error: unknown) => {
+    const { plans } = this.#context.principals;
+    const edited = await editFile(this.#file, edit, { plans, check: requireOwn }).catch((error: unknown) => {
       if (!(error instanceof ConfigError)) throw error;
       throw new KeysFault('unavailable', `the keys file cannot be changed: ${error.message.split('\n', 1)[0]}`);
     });
@@ -137,14 +131,13 @@ export class FileKeys implements KeySource {
   }
 
   /** Throws ConfigError. Reuses the keys in force for the same text: parsing blocks requests. */
-  #parse(text: string, plans: ReadonlySet<string> = this.#context.principals.plans): ReadFile {
+  #parse(text: string, plans = this.#context.principals.plans): KeysFile {
     const inForce = this.#inForce;
     if (inForce?.text === text && inForce.problems.length === 0 && hasPlans(inForce, plans)) return inForce;
-    return { text, ...readKeysFile(text, this.#file, plans) };
+    return readKeysFile(text, this.#file, plans);
   }
 
-  /** The present file; `undefined` without a list of keys. */
-  #findPresent(plans?: ReadonlySet<string>): ReadFile | undefined {
+  #findPresent(plans?: ReadonlySet<string>): KeysFile | undefined {
     try {
       return this.#parse(WatchedFiles.read(this.#file), plans);
     } catch (error) {
@@ -153,21 +146,18 @@ export class FileKeys implements KeySource {
     }
   }
 
-  #putInForce(next: ReadFile): void {
-    const { principals, metrics, journal } = this.#context;
+  #putInForce(next: KeysFile): void {
+    const { principals, metrics, peers } = this.#context;
     principals.setKeys('file', next.keys, next.refused);
     this.#inForce = next;
-    this.#peers?.publishKeys(next.text);
+    peers?.publishKeys(next.text);
     if (next.problems.length === 0) return;
     metrics.reloaded('file', 'failed');
-    const why = {
-      file: this.#file,
-      problems: next.problems.slice(0, mostReported).map((problem) => ConfigError.format(problem)),
-    };
-    journal.record('keys refused', why, 'keys of the file are refused, because their entries are wrong');
+    const problems = next.problems.slice(0, mostReported).map((problem) => ConfigError.format(problem));
+    this.#recordRefusal(problems, 'keys of the file are refused, because their entries are wrong');
   }
 
-  #take(next: ReadFile): void {
+  #take(next: KeysFile): void {
     const { principals, metrics, journal } = this.#context;
     this.#putInForce(next);
     if (next.problems.length === 0) metrics.reloaded('file', 'ok');
@@ -175,22 +165,29 @@ export class FileKeys implements KeySource {
     journal.record('keys read', { file: this.#file, keys: principals.size, warning }, 'keys file reloaded');
   }
 
-  #read(): void {
+  /** Runs a read of the file; one that fails changes nothing. */
+  #attempt(read: () => void): void {
     try {
-      this.#take(this.#parse(WatchedFiles.read(this.#file)));
+      read();
     } catch (error) {
-      this.#refuse(error);
+      if (!(error instanceof ConfigError)) throw error;
+      this.#context.metrics.reloaded('file', 'failed');
+      this.#recordRefusal(error.message.split('\n', mostReported), 'keys file refused: the keys in force stay');
     }
   }
 
-  #refuse(error: unknown): void {
-    if (!(error instanceof ConfigError)) throw error;
-    const { metrics, journal } = this.#context;
-    metrics.reloaded('file', 'failed');
-    const why = { file: this.#file, problems: error.message.split('\n', mostReported) };
-    journal.record('keys refused', why, 'keys file refused: the keys in force stay');
+  #recordRefusal(problems: readonly string[], message: string): void {
+    this.#context.journal.record('keys refused', { file: this.#file, problems }, message);
   }
 }
+
+/** An edit must leave its own entry sound. */
+const requireOwn: EditOptions['check'] = ({ problems }, index) => {
+  const own = problems.filter(({ path }) => index !== undefined && path[1] === index);
+  if (own.length === 0) return;
+  const texts = own.map(({ path, message }) => `${ConfigError.formatPath(path.slice(2))}: ${message}`);
+  throw new KeysFault('invalid', texts.join('; '));
+};
 
 interface EditOptions {
   /** Valid plan names; absent: any. */
@@ -202,8 +199,8 @@ interface EditOptions {
 }
 
 /** Edits the file under a lock. Rejects with `KeysFault`, with ConfigError for a file without a list of keys, and as `check` throws. */
-async function editFile(file: string, edit: KeysEdit, { plans, isNew = false, check }: EditOptions): Promise<ReadFile> {
-  let edited: ReadFile | undefined;
+async function editFile(file: string, edit: KeysEdit, { plans, isNew = false, check }: EditOptions): Promise<KeysFile> {
+  let edited: KeysFile | undefined;
   await replaceFile(file, async (found) => {
     if (found === undefined && !isNew) throw new KeysFault('unavailable', `${file} is missing`);
     const before = found ?? '';
@@ -212,7 +209,7 @@ async function editFile(file: string, edit: KeysEdit, { plans, isNew = false, ch
       if (before.trim() !== '') readKeysFile(before, file);
       throw error;
     });
-    edited = { text, ...readKeysFile(text, file, plans) };
+    edited = readKeysFile(text, file, plans);
     check(edited, index);
     return text;
   });
@@ -263,7 +260,6 @@ const keysFileSchema = z.strictObject({ keys: z.array(keySchema, { error: 'must 
 /** Above it keys belong in Redis: parsing blocks the event loop for some 75 µs a key. */
 const mostKeysInFile = 5_000;
 
-/** A warning for a file of too many keys. */
 function keysFileWarnings(file: string, { keys }: KeysFile): readonly string[] {
   if (keys.length <= mostKeysInFile) return [];
   return [
@@ -295,14 +291,6 @@ function textOf(file: string, whereIs: LoadedConfig['whereIs']): string {
   }
 }
 
-/** A keys file: its valid keys, and its faulty entries. */
-export interface KeysFile {
-  readonly keys: readonly KeyRecord[];
-  /** SHA-256 of the keys of faulty entries, as far as they can be read: no other source may admit them. */
-  readonly refused: ReadonlySet<string>;
-  readonly problems: readonly Problem[];
-}
-
 /**
  * The keys of `text`, entry by entry: a fault in one must not keep the others from being revoked. `file`: its name in
  * problems. `plans`: valid plan names; absent: any. Throws ConfigError with all problems when there is no list of keys.
@@ -313,7 +301,7 @@ export function readKeysFile(text: string, file: string, plans?: ReadonlySet<str
     return plans === undefined ? twice : [...twice, ...unplanned(given, plans, whereIs)];
   });
   if (data !== undefined && problems.length === 0)
-    return { keys: data.keys.map(recordOf), refused: new Set(), problems };
+    return { text, keys: data.keys.map(recordOf), refused: new Set(), problems };
   // Its path leads to the list at most: the list is missing, is something else, or is there twice.
   if (problems.some(({ path }) => path.length === 0 || (path.length === 1 && path[0] === 'keys'))) {
     throw new ConfigError(problems);
@@ -328,7 +316,7 @@ export function readKeysFile(text: string, file: string, plans?: ReadonlySet<str
     // A hash that a faulty entry has, too: which rights the key has is uncertain.
     return checked?.success !== true || refused.has(checked.data.sha256.toLowerCase()) ? [] : [recordOf(checked.data)];
   });
-  return { keys, refused, problems: new ConfigError(problems).problems };
+  return { text, keys, refused, problems: new ConfigError(problems).problems };
 }
 
 /**
@@ -350,7 +338,6 @@ function recordOf({ tenant, sha256, expires, ...more }: z.output<typeof keySchem
   return { ...more, tenant: tenant ?? more.name, sha256: sha256.toLowerCase(), expiresAtMs };
 }
 
-/** Names or hashes given twice. */
 function repeated(root: unknown, word: 'name' | 'sha256', whereIs: LoadedConfig['whereIs']): readonly Problem[] {
   const first = new Map<string, number>();
   return keysOf(root).flatMap((entry, index) => {

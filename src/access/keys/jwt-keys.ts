@@ -19,7 +19,6 @@ const publicMembers = ['kty', 'kid', 'alg', 'use', 'n', 'e', 'crv', 'x', 'y'] as
 
 /** The keys in force. */
 export interface KeySet {
-  /** Finds the key of a token's header; rejects with errors of `jose`. */
   readonly find: ReturnType<typeof createLocalJWKSet>;
   /** The keys of each `kid` as text; `undefined` names keys without one. */
   readonly byKid: ReadonlyMap<string | undefined, string>;
@@ -31,17 +30,12 @@ export interface IssuerContext {
   readonly journal: Journal;
 }
 
-type OnChange = (next: KeySet, before: KeySet | undefined) => void;
-
 /** Interval of renewals, in ms: a key that the issuer has removed verifies no token any more after it. */
 const usualRenewMs = 300_000;
-/** Pauses after failed reads. */
 const retries = { firstMs: 1_000, longestMs: 60_000, calmMs: 0 };
-/** Longest read, in ms. */
 const readMs = 5_000;
 /** Bytes of a key set; the largest public ones have some 30,000. */
 const mostBytes = 256 * 1024;
-/** Keys of a set. */
 const mostKeys = 100;
 /** Renewals that tokens with an unknown `kid` start are this far apart, in ms: anyone can name a `kid`. */
 const unknownKidMs = 30_000;
@@ -51,12 +45,10 @@ class UnreadError extends Error {}
 
 /** The keys of one issuer, in one process. */
 export class IssuerKeys {
-  /** Resolves after the first read. */
   readonly started: Promise<void>;
   readonly #config: JwtConfig;
-  readonly #metrics: IssuerContext['metrics'];
-  readonly #journal: Journal;
-  readonly #onChange: OnChange;
+  readonly #context: IssuerContext;
+  readonly #onChange: (next: KeySet, before: KeySet | undefined) => void;
   readonly #renewMs: number;
   readonly #files: WatchedFiles | undefined;
   #set: KeySet | undefined;
@@ -69,15 +61,20 @@ export class IssuerKeys {
   readonly #closing = new AbortController();
 
   /** `onChange`: called with other keys than before. `renewMs`: interval of renewals. */
-  constructor(config: JwtConfig, { metrics, journal }: IssuerContext, onChange: OnChange, renewMs = usualRenewMs) {
+  constructor(
+    config: JwtConfig,
+    context: IssuerContext,
+    onChange: (next: KeySet, before: KeySet | undefined) => void,
+    renewMs = usualRenewMs,
+  ) {
     this.#config = config;
-    this.#metrics = metrics;
-    this.#journal = journal;
+    this.#context = context;
     this.#onChange = onChange;
     this.#renewMs = renewMs;
     this.#circuit = new Circuit({ ...retries, longestMs: Math.min(retries.longestMs, renewMs) });
-    if (!isAddress(config.jwks)) {
-      this.#files = new WatchedFiles([config.jwks]);
+    const { file } = config.jwks;
+    if (file !== undefined) {
+      this.#files = new WatchedFiles([file]);
       const renew = (): void => void this.renew();
       this.#files.watch({ onChange: renew, onMissing: renew });
     }
@@ -134,26 +131,30 @@ export class IssuerKeys {
     this.#set = { find: createLocalJWKSet({ keys } as unknown as JSONWebKeySet), byKid: textsByKid(keys) };
     this.#text = text;
     this.#onChange(this.#set, before);
-    this.#journal.record('issuer read', { keys: keys.length }, 'keys of the issuer of tokens were read');
+    this.#context.journal.record('issuer read', { keys: keys.length }, 'keys of the issuer of tokens were read');
   }
 
   #reportRead(): void {
     if (this.#closing.signal.aborted) return;
-    this.#metrics.reloaded('issuer', 'ok');
+    this.#context.metrics.reloaded('issuer', 'ok');
     if (!this.#circuit.isOpen) return;
     this.#circuit.endTrial(true, performance.now());
-    this.#journal.record('issuer back', {}, 'keys of the issuer of tokens are readable again');
+    this.#context.journal.record('issuer back', {}, 'keys of the issuer of tokens are readable again');
   }
 
   /** Returns the pause before the next read, in ms; `undefined` after the close. */
   #reportUnread(error: unknown): number | undefined {
     if (this.#closing.signal.aborted) return undefined;
-    this.#metrics.reloaded('issuer', 'failed');
+    this.#context.metrics.reloaded('issuer', 'failed');
     const nowMs = performance.now();
     if (!this.#circuit.isOpen) {
       const consequence = this.#set === undefined ? 'no token is accepted' : 'the keys in force stay';
       const fields = { reason: reasonOf(error) };
-      this.#journal.record('issuer away', fields, `keys of the issuer of tokens are unreadable: ${consequence}`);
+      this.#context.journal.record(
+        'issuer away',
+        fields,
+        `keys of the issuer of tokens are unreadable: ${consequence}`,
+      );
     }
     return this.#circuit.endTrial(false, nowMs) ?? this.#circuit.fail('unread', nowMs, nowMs);
   }
@@ -173,16 +174,11 @@ export async function inspectIssuer(
   }
 }
 
-function isAddress(jwks: string): boolean {
-  return /^https?:\/\//.test(jwks);
-}
-
-async function readKeys({ jwks, algorithms }: JwtConfig, closing?: AbortSignal) {
+async function readKeys({ jwks: { url, file }, algorithms }: JwtConfig, closing?: AbortSignal) {
   const signals = [AbortSignal.timeout(readMs), ...(closing === undefined ? [] : [closing])];
   const signal = AbortSignal.any(signals);
-  const text = isAddress(jwks)
-    ? await fetchText(new URL(jwks), signal)
-    : await readFile(jwks, { encoding: 'utf8', signal });
+  const text =
+    url === undefined ? await readFile(file, { encoding: 'utf8', signal }) : await fetchText(new URL(url), signal);
   return parseKeySet(text, algorithms);
 }
 

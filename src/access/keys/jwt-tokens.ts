@@ -11,7 +11,6 @@ export interface VerifiedToken {
   readonly tenant: string;
   /** A plan's name, which the config may lack. */
   readonly plan: string;
-  /** The name of its key, if it has one. */
   readonly kid: string | undefined;
   /** Unix time in ms, with the allowed difference of clocks. */
   readonly expiresAtMs: number;
@@ -49,7 +48,6 @@ const mostCandidates = 8;
 
 type Result = VerifiedToken | TokenRejection;
 
-/** Receivers of the events of tokens. */
 interface TokensContext extends IssuerContext {
   readonly metrics: IssuerContext['metrics'] & { tokenVerified(result: 'ok' | TokenRejection): void };
 }

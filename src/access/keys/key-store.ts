@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import type { AccessConfig, keyChangesSchema, newKeySchema } from '../../config/index.ts';
 import { nearMissHint } from '../../ledger/index.ts';
 import type { AccessRedis } from '../redis.ts';
-import { FileKeys, type KeysContext, type KeysPeers } from './file-keys.ts';
+import { FileKeys, type KeysContext } from './file-keys.ts';
 import { type KeysChange, KeysFault, type KeySource } from './key-source.ts';
 import { createKey, describeKey, type KeyRecord } from './principals.ts';
 import { RedisKeys } from './redis-keys.ts';
@@ -18,7 +18,6 @@ export type KeysRequest =
   | { readonly action: 'change'; readonly name: string; readonly changes: KeyChanges }
   | { readonly action: 'revoke'; readonly name: string };
 
-/** A key for operators. */
 type DescribedKey = ReturnType<typeof describeKey> & {
   readonly source: 'file' | 'redis';
   /** False for an expired key, one without a plan, and one that the other source overrides. */
@@ -27,27 +26,27 @@ type DescribedKey = ReturnType<typeof describeKey> & {
 
 type NamedSource = readonly [name: DescribedKey['source'], source: KeySource];
 
-interface KeyStoreParts extends KeysContext {
-  /** Absent without keys in Redis. */
-  readonly redis: AccessRedis | undefined;
-  readonly peers: KeysPeers | undefined;
+interface KeyStoreContext extends KeysContext {
   /** Publishes a change to the other workers; resolves once they have it in force, or after a bound. */
   readonly publish: (change: KeysChange) => Promise<void> | undefined;
 }
 
 /** The file, Redis, or both. */
 export class KeyStore {
-  /** Resolves after the first poll of Redis. */
   readonly started: Promise<void> | undefined;
-  readonly #parts: KeyStoreParts;
+  readonly #context: KeyStoreContext;
   readonly #file: FileKeys | undefined;
   readonly #redis: RedisKeys | undefined;
 
   /** Reads the file at once. Throws ConfigError when it is invalid and no other worker has a valid one. */
-  constructor({ file }: AccessConfig['keys'], parts: KeyStoreParts) {
-    this.#parts = parts;
-    this.#file = file === undefined ? undefined : new FileKeys(file, parts, parts.peers);
-    this.#redis = parts.redis && new RedisKeys(parts.redis, parts);
+  constructor(
+    { file, redis: isInRedis }: AccessConfig['keys'],
+    redis: AccessRedis | undefined,
+    context: KeyStoreContext,
+  ) {
+    this.#context = context;
+    this.#file = file === undefined ? undefined : new FileKeys(file, context);
+    this.#redis = isInRedis && redis !== undefined ? new RedisKeys(redis, context) : undefined;
     this.started = this.#redis?.started;
   }
 
@@ -123,11 +122,11 @@ export class KeyStore {
   }
 
   #describe(key: KeyRecord, source: DescribedKey['source']): DescribedKey {
-    return { ...describeKey(key), source, inForce: this.#parts.principals.isInForce(key, Date.now()) };
+    return { ...describeKey(key), source, inForce: this.#context.principals.isInForce(key, Date.now()) };
   }
 
   #requirePlan(plan: string): void {
-    const { plans } = this.#parts.principals;
+    const { plans } = this.#context.principals;
     if (plans.has(plan)) return;
     throw new KeysFault('invalid', `plan: there is no such plan in access.plans${nearMissHint(plan, [...plans])}`);
   }
@@ -144,7 +143,7 @@ export class KeyStore {
   }
 
   async #publish(changes: readonly KeysChange[]): Promise<void> {
-    await Promise.all(changes.map(async (change) => this.#parts.publish(change)));
+    await Promise.all(changes.map(async (change) => this.#context.publish(change)));
   }
 }
 

@@ -3,21 +3,25 @@ import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { AccessConfig } from '../../config/index.ts';
 import { LRUCache } from 'lru-cache';
-import type { Bounds } from '../limits/counter.ts';
+import { type Bounds, isBounded } from '../limits/counter.ts';
 import { clientAddress, countedNetwork, Networks } from './client-address.ts';
 import { FunctionRights } from './function-rights.ts';
 import { isToken, type TokenRejection, type Tokens, type VerifiedToken } from './jwt-tokens.ts';
 
 /** The operations that plans and keys grant. `pass`: every path that is passed through. */
-export type AccessOperation = 'read' | 'view' | 'encode' | 'submit' | 'pass';
+export const accessOperations = ['read', 'view', 'encode', 'submit', 'pass'] as const;
+/** One of them. */
+export type AccessOperation = (typeof accessOperations)[number];
 
 /** Rights and limits under one name. */
-export interface Plan extends Bounds {
+export interface Plan {
   readonly name: string;
-  /** Longest wait of a request over a limit, in ms. */
+  /** `undefined`: there are none. */
+  readonly bounds: Bounds | undefined;
+  /** The bound of event streams, as one of requests in flight; `undefined`: any number. */
+  readonly streamBounds: Bounds | undefined;
   readonly waitMs: number;
-  /** Open event streams at once; absent: any number. */
-  readonly streams?: number | undefined;
+  readonly maxStalenessMs?: number | undefined;
   readonly operations: ReadonlySet<AccessOperation>;
   /** Origins that may use the plan; `undefined`: any. */
   readonly origins?: ReadonlySet<string> | undefined;
@@ -33,6 +37,8 @@ export interface Principal {
   readonly tenant: string;
   /** The client: the key by tenant and name; without one, the tenant. */
   readonly client: string;
+  /** The account of its limits: plan and tenant. */
+  readonly account: string;
   readonly plan: Plan;
   readonly operations: ReadonlySet<AccessOperation>;
   readonly origins: ReadonlySet<string> | undefined;
@@ -78,7 +84,6 @@ export function parseBearer(authorization: string): string | undefined {
 export interface KeyRecord {
   readonly name: string;
   readonly tenant: string;
-  /** A plan's name. */
   readonly plan: string;
   /** SHA-256 of the key: 64 hex digits, lower case. */
   readonly sha256: string;
@@ -99,14 +104,11 @@ export function describeKey({ expiresAtMs, sha256, ...key }: KeyRecord) {
   return { name, tenant, plan, operations, origins, addresses, expires, sha256Prefix: sha256.slice(0, 8) };
 }
 
-/** A key or token in force. */
 interface Credential {
   readonly principal: Principal;
-  /** Unix time in ms; Infinity: never. */
   readonly expiresAtMs: number;
 }
 
-/** A key in force. */
 interface KeyEntry extends Credential {
   readonly record: KeyRecord;
   readonly digest: Buffer;
@@ -119,7 +121,6 @@ export interface KnownKey {
   entry: Credential | undefined;
 }
 
-/** The part of the config that authentication depends on. */
 type AuthenticationConfig = Pick<AccessConfig, 'header' | 'plans' | 'anonymous' | 'trustedProxies'>;
 
 /** A connection. Node computes the address at each call. */
@@ -149,16 +150,13 @@ export class Principals {
   /** The plan of requests without a key; `undefined`: they are refused. */
   #anonymous: Plan | undefined;
   #proxies = new Networks([]);
-  /** By hash. */
   readonly #records: Record<KeySource, Map<string, KeyRecord> | undefined>;
   /** SHA-256 of the file's keys that no source may admit. */
   #refused: ReadonlySet<string> = new Set();
-  /** The keys in force, by hash. */
   #entries = new Map<string, KeyEntry>();
   /** By tenant and plan: one object, so that what is known of it is found again. */
   readonly #ofTokens = new LRUCache<string, Principal>({ max: mostTokenPrincipals });
   readonly #tokens: Tokens | undefined;
-  /** Number of changes of keys and rules. */
   #generation = 0;
 
   /** `sources`: whether each will call `setKeys`. `tokens`: absent: keys alone. */
@@ -200,7 +198,6 @@ export class Principals {
     else this.#entries.set(sha256, entry);
   }
 
-  /** See `Access.planOf`. */
   planOf(name: string | undefined): Plan | undefined {
     return name === undefined ? this.#anonymous : this.#plans.get(name);
   }
@@ -211,7 +208,6 @@ export class Principals {
     return entry !== undefined && entry.principal.name === name && nowMs < entry.expiresAtMs;
   }
 
-  /** Number of keys in force. */
   get size(): number {
     return this.#entries.size;
   }
@@ -261,11 +257,8 @@ export class Principals {
   }
 
   #withoutKey(headers: IncomingHttpHeaders, connection: Peer | undefined): Principal | 'no key' {
-    const plan = this.#anonymous;
-    if (plan === undefined) return 'no key';
-    const { operations, origins } = plan;
-    const tenant = countedNetwork(this.addressOf(headers, connection));
-    return { name: undefined, tenant, client: tenant, plan, operations, origins, addresses: undefined };
+    if (this.#anonymous === undefined) return 'no key';
+    return principalOf(this.#anonymous, undefined, countedNetwork(this.addressOf(headers, connection)));
   }
 
   /** The text of a key or token; '' for another scheme; `undefined`: there is none. */
@@ -294,20 +287,9 @@ export class Principals {
     const plan = this.#plans.get(name);
     if (plan === undefined) return undefined;
     // Neither holds a space.
-    const client = `${tenant} ${name}`;
-    const known = this.#ofTokens.get(client);
-    if (known !== undefined) return known;
-    const { operations, origins } = plan;
-    const principal = {
-      name: tokenName,
-      tenant,
-      client: `${tenant} ${tokenName}`,
-      plan,
-      operations,
-      origins,
-      addresses: undefined,
-    };
-    this.#ofTokens.set(client, principal);
+    const id = `${tenant} ${name}`;
+    let principal = this.#ofTokens.get(id);
+    if (principal === undefined) this.#ofTokens.set(id, (principal = principalOf(plan, tokenName, tenant)));
     return principal;
   }
 
@@ -342,25 +324,57 @@ export class Principals {
       if (plan === undefined || record === undefined) continue;
       const before = this.#entries.get(sha256);
       if (before?.record === record && before.principal.plan === plan) return before;
-      const { expiresAtMs = Infinity } = record;
-      return { record, digest: Buffer.from(sha256, 'hex'), principal: principalOf(record, plan), expiresAtMs };
+      const { name, tenant, expiresAtMs = Infinity } = record;
+      const principal = principalOf(plan, name, tenant, record);
+      return { record, digest: Buffer.from(sha256, 'hex'), principal, expiresAtMs };
     }
     return undefined;
   }
 }
 
-function planOf(name: string, { operations, origins, views, ...bounds }: AccessConfig['plans'][string]): Plan {
-  const rights = { operations: new Set(operations), origins: origins && new Set(origins) };
-  return { name, ...bounds, ...rights, views: FunctionRights.of(views) };
+/** The plan of this name in the config. */
+export function planOf(
+  name: string,
+  { operations, origins, views, streams, waitMs, maxStalenessMs, ...bounds }: AccessConfig['plans'][string],
+): Plan {
+  return {
+    name,
+    bounds: isBounded(bounds) ? bounds : undefined,
+    streamBounds: streams === undefined ? undefined : { windowMs: streamsWindowMs, concurrency: streams },
+    waitMs,
+    maxStalenessMs,
+    operations: new Set(operations),
+    origins: origins && new Set(origins),
+    views: FunctionRights.of(views),
+  };
 }
 
-/** The rights of a key: the intersection of its own and its plan's. */
-function principalOf({ name, tenant, operations, origins, addresses }: KeyRecord, plan: Plan): Principal {
+/** Streams have no span. A new one begins a new account, which would forget the open streams at a reload. */
+const streamsWindowMs = 1_000;
+
+/** Tenants and addresses are distinct: a tenant may be named like an address. */
+function accountOf(plan: Plan, name: string | undefined, tenant: string): string {
+  // Claims of tokens may hold what separates names in Redis, and what marks the part that places them in a cluster.
+  const own = name === undefined ? `address:${tenant}` : `tenant:${tenant.replace(/[%:{}]/g, encodeURIComponent)}`;
+  return `${plan.name}:${own}`;
+}
+
+/**
+ * The sender of requests. `name`: of its key; absent: none was sent. `own`: rights of its key within those of the plan;
+ * absent ones: all of the plan's.
+ */
+export function principalOf(
+  plan: Plan,
+  name: string | undefined,
+  tenant: string,
+  { operations, origins, addresses }: Pick<KeyRecord, 'operations' | 'origins' | 'addresses'> = {},
+): Principal {
   return {
     name,
     tenant,
     // Neither name holds a space, and no address does.
-    client: `${tenant} ${name}`,
+    client: name === undefined ? tenant : `${tenant} ${name}`,
+    account: accountOf(plan, name, tenant),
     plan,
     operations:
       operations === undefined ? plan.operations : new Set(operations.filter((one) => plan.operations.has(one))),

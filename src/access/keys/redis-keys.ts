@@ -3,11 +3,10 @@
  * keys stay in force.
  */
 import { setImmediate } from 'node:timers/promises';
-import { type AccessRedis, type KeysClient, runScript, type Script } from '../redis.ts';
+import { type AccessRedis, type KeysClient, runScript, type Script, script } from '../redis.ts';
 import { findKey, type KeysContext } from './file-keys.ts';
 import { type FieldChanges, type KeysChange, KeysFault, type KeySource, type NewKeyFields } from './key-source.ts';
 import type { KeyRecord } from './principals.ts';
-import { additionScript, changeScript, type KeysScriptAnswer, removalScript } from './redis-keys-scripts.ts';
 
 const pollMs = 2_000;
 /** A larger hash is refused: it is no hash of keys. */
@@ -17,7 +16,6 @@ const emptyMark = 'none';
 /** Keys parsed between two turns of the event loop: some milliseconds. */
 const parsedAtOnce = 500;
 
-/** Invalid keys in a list for operators. */
 const mostReported = 20;
 /** Changes of one key by other writers, in a row. */
 const mostTries = 5;
@@ -32,9 +30,42 @@ interface Field {
 /** The hash cannot be one of keys; the message is for the log. */
 class WrongHashError extends Error {}
 
+// Each change is one script: no other writer is in between, and it reaches all replicas or none. It publishes the SHA-256 of
+// the changed key. KEYS: the hash of keys, and the hash of their names, which has the SHA-256 of each key that the gateway
+// made. A user without the right to publish changes keys, too: replicas read them at their next poll.
+
+/** Answers of the scripts. `lost`: the hash of keys has disappeared, and a new one would revoke all others. */
+type KeysScriptAnswer = 'done' | 'exists' | 'full' | 'lost' | 'changed';
+
+/** ARGV: channel, SHA-256, record, name, most keys, 1: keys are known here. */
+const additionScript = script(`
+if ARGV[6] == '1' and redis.call('HLEN', KEYS[1]) == 0 then return 'lost' end
+local taken = redis.call('HGET', KEYS[2], ARGV[4])
+if taken and redis.call('HGET', KEYS[1], taken) then return 'exists' end
+if redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[5]) then return 'full' end
+redis.call('HSET', KEYS[1], ARGV[2], ARGV[3])
+redis.call('HSET', KEYS[2], ARGV[4], ARGV[2])
+redis.pcall('PUBLISH', ARGV[1], ARGV[2])
+return 'done'`);
+
+/** ARGV: channel, SHA-256, record before, record after. */
+const changeScript = script(`
+if redis.call('HGET', KEYS[1], ARGV[2]) ~= ARGV[3] then return 'changed' end
+redis.call('HSET', KEYS[1], ARGV[2], ARGV[4])
+redis.pcall('PUBLISH', ARGV[1], ARGV[2])
+return 'done'`);
+
+/** ARGV: channel, SHA-256, name, the field of an empty hash, which a lost one lacks. */
+const removalScript = script(`
+if redis.call('HLEN', KEYS[1]) == 0 then return 'lost' end
+redis.call('HDEL', KEYS[1], ARGV[2])
+redis.call('HDEL', KEYS[2], ARGV[3])
+if redis.call('HLEN', KEYS[1]) == 0 then redis.call('HSET', KEYS[1], ARGV[4], '') end
+redis.pcall('PUBLISH', ARGV[1], ARGV[2])
+return 'done'`);
+
 /** The keys of the hash `{keyPrefix}:access:keys`: field = SHA-256, value = the key as JSON. */
 export class RedisKeys implements KeySource {
-  /** Resolves after the first poll. */
   readonly started: Promise<void>;
   readonly #context: KeysContext;
   readonly #redis: AccessRedis;
@@ -45,7 +76,6 @@ export class RedisKeys implements KeySource {
   readonly #channel: string;
   /** By SHA-256; `undefined` before the first poll. */
   #fields: Map<string, Field> | undefined;
-  /** The poll in flight. */
   #poll: Promise<void> | undefined;
   /** Fields that were read alone after all were asked for: they are newer. */
   #newer: Map<string, Field | undefined> | undefined;
@@ -158,7 +188,6 @@ export class RedisKeys implements KeySource {
     return this.#poll;
   }
 
-  /** Checks the keys against new plans. */
   reapplyPlans(): void {
     if (this.#fields !== undefined && this.#fields.size > 0) this.#take(this.#fields);
   }
@@ -262,7 +291,6 @@ export class RedisKeys implements KeySource {
     return this.#redis.reasonOf(error);
   }
 
-  /** Logs changes of the state. `reason`: of a failed poll, otherwise `undefined`. */
   #report(reason: string | undefined): void {
     const isAway = reason !== undefined;
     if (isAway === this.#isAway || this.#isClosed) return;
@@ -279,7 +307,6 @@ function notRead(): KeysFault {
   return new KeysFault('unavailable', 'the keys in Redis cannot be read: try again');
 }
 
-/** `field`: `undefined` removes it. */
 function setField(fields: Map<string, Field>, sha256: string, field: Field | undefined): void {
   if (field === undefined) fields.delete(sha256);
   else fields.set(sha256, field);

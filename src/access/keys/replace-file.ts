@@ -4,7 +4,6 @@ import { dirname, join, basename } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { KeysFault } from './key-source.ts';
 
-/** Mode of a new file: readable by its owner alone. */
 const newMode = 0o600;
 /** Longest wait for another change, which takes milliseconds. */
 const longestWaitMs = 2_000;

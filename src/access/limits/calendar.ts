@@ -21,7 +21,6 @@ const dayMs = 86_400_000;
 /** A clock that goes back by less than this stands still meanwhile: a period that has ended does not begin again. */
 const mostBackMs = 3_600_000;
 
-/** The day of a Unix time in ms. */
 function dayOf(nowMs: number): CalendarDay {
   const at = new Date(nowMs);
   const [year, month] = [at.getUTCFullYear(), at.getUTCMonth()];
@@ -42,7 +41,6 @@ export class Calendar {
     this.#today = dayOf(now());
   }
 
-  /** Unix time in ms. */
   now(): number {
     return this.#now();
   }

@@ -2,7 +2,6 @@
 import type { AccessConfig } from '../../config/index.ts';
 import type { AccessOperation } from '../keys/principals.ts';
 
-/** Amounts by kind of work. */
 type Costs = AccessConfig['costs'];
 
 /** The facts of an ended request that decide its cost and usage. */
@@ -14,9 +13,7 @@ export interface Settled {
   /** A node's time for it in ms, 0 where no node read for this request alone. */
   readonly upstreamMs: number;
   readonly gasUsed: bigint | undefined;
-  /** Length of the answer's body. */
   readonly bytes: number;
-  /** Length of the request's body. */
   readonly bodyBytes: number;
 }
 

@@ -1,5 +1,5 @@
 /** Counts as plain data: what counters in this process, in the primary and in Redis are asked, and reply. */
-import type { CalendarDay } from './calendar.ts';
+import { type CalendarDay, periods } from './calendar.ts';
 
 /** Quotas of a plan by calendar; absent ones do not limit. */
 export interface Quota {
@@ -8,13 +8,7 @@ export interface Quota {
   readonly unit: 'requests' | 'cost';
 }
 
-/** The bound of each address within an account, in a window of its own. */
-interface AddressBound {
-  readonly requests: number;
-  readonly windowMs: number;
-}
-
-/** The bounds of a `Plan`; absent ones do not limit. */
+/** The bounds of a `Plan`, plain data for IPC; absent ones do not limit. */
 export interface Bounds {
   /** Span of `requests` and `cost`. */
   readonly windowMs: number;
@@ -24,12 +18,15 @@ export interface Bounds {
   readonly burst?: number | undefined;
   /** Requests in flight at once. */
   readonly concurrency?: number | undefined;
-  readonly perAddress?: AddressBound | undefined;
+  /** Of each address within an account, in a window of its own. */
+  readonly perAddress?: { readonly requests: number; readonly windowMs: number } | undefined;
   readonly quota?: Quota | undefined;
 }
 
 /** The bounds by name. `address`: `perAddress`; `day` and `month`: the quota's. */
-export type BoundName = 'requests' | 'cost' | 'burst' | 'concurrency' | 'address' | 'day' | 'month';
+export const boundNames = ['requests', 'cost', 'burst', 'concurrency', 'address', 'day', 'month'] as const;
+/** One of them. */
+export type BoundName = (typeof boundNames)[number];
 
 /** A bound without room. */
 export interface ExceededBound {
@@ -127,10 +124,13 @@ export function limitHeaders(
 }
 
 /** A bound over time. */
-interface TimedBound {
+export interface TimedBound {
   readonly name: BoundStanding['name'];
   readonly limit: number;
+  /** Of a day or month its whole length. */
   readonly windowMs: number;
+  /** The end of a day or month, Unix time in ms. */
+  readonly endsAtMs?: number;
 }
 
 /** The bounds over time, in the order of standings. `today`: for bounds with a quota. */
@@ -145,8 +145,10 @@ export function timedBoundsOf(bounds: Bounds, today: CalendarDay | undefined): r
   add('burst', burst, burstMs);
   add('address', perAddress?.requests, perAddress?.windowMs ?? 0);
   if (today === undefined) return timed;
-  add('day', quota?.day, today.toMs.day - today.fromMs.day);
-  add('month', quota?.month, today.toMs.month - today.fromMs.month);
+  for (const name of periods) {
+    const [limit, endsAtMs] = [quota?.[name], today.toMs[name]];
+    if (limit !== undefined) timed.push({ name, limit, windowMs: endsAtMs - today.fromMs[name], endsAtMs });
+  }
   return timed;
 }
 

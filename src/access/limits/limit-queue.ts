@@ -1,12 +1,9 @@
 import type { CancelSignal } from '../../ledger/index.ts';
 import type { Counted } from './counter.ts';
 
-/** A request that may wait for its limit. */
 interface LimitedRequest {
   readonly waitMs: number;
-  /** Ends the wait. */
   readonly signal: CancelSignal;
-  /** Counts the request, if there is room now. */
   readonly attempt: () => Counted | Promise<Counted>;
   /** The client's, where its plan bounds it. */
   readonly address?: string | undefined;
@@ -22,9 +19,7 @@ interface TenantQueue {
   readonly waiters: QueuedRequest[];
   /** The first request's last count. */
   last: Counted;
-  /** Time of the next attempt. */
   tryAtMs: number;
-  /** Ends the pause before the next attempt. */
   wake: () => void;
 }
 
@@ -41,7 +36,6 @@ export class LimitQueue {
   readonly #queues = new Map<string, TenantQueue>();
   #waiting = 0;
 
-  /** Requests that wait now. */
   get waiting(): number {
     return this.#waiting;
   }
@@ -58,12 +52,10 @@ export class LimitQueue {
   /** Wakes the tenant's queue after the end of one of its requests. */
   wake(subject: string): void {
     const queue = this.#queues.get(subject);
-    if (queue === undefined || freeInMsOf(queue.last) > 0) return;
-    // After the counter has recorded the end.
-    setImmediate(() => queue.wake());
+    // Once the counter has recorded the end.
+    if (queue !== undefined && freeInMsOf(queue.last) === 0) setImmediate(() => queue.wake());
   }
 
-  /** Refuses all waiting requests. */
   close(): void {
     for (const queue of this.#queues.values()) refuse(queue, queue.waiters);
   }
@@ -173,8 +165,7 @@ function freeInMsOf({ count }: Counted): number {
 }
 
 function tryAtMsOf(taken: Counted): number {
-  const freeInMs = freeInMsOf(taken);
-  return performance.now() + (freeInMs === 0 ? pollMs : freeInMs);
+  return performance.now() + (freeInMsOf(taken) || pollMs);
 }
 
 /** Whether the bound has no room before `leftMs` have passed, or is one address's. */

@@ -5,28 +5,25 @@ import type { Journal, Outcome } from '../../metrics/index.ts';
 import type { AccessMetrics } from '../access-metrics.ts';
 import type { AccessOperation, Principal } from '../keys/principals.ts';
 import type { AccessRedis, OpenStore, StoreTrouble } from '../redis.ts';
-import { LocalUsage, usageTroubles } from '../usage/local-usage.ts';
 import { RedisUsage } from '../usage/redis-usage.ts';
 import { type UsageStore, usageSubjectOf } from '../usage/usage-store.ts';
 import { Usage } from '../usage/usage.ts';
 import type { CalendarDay } from './calendar.ts';
-import { boundsOf, chargeOf, streamBoundsOf, subjectOf } from './charge.ts';
 import { costOf, leastCostOf, type Settled } from './cost.ts';
 import {
-  type Bounds,
+  type BoundName,
   type BoundStanding,
   type Charge,
   type Counted,
-  isBounded,
   type LimitCount,
   limitHeaders,
   noSettlement,
+  type TimedBound,
   timedBoundsOf,
 } from './counter.ts';
 import { LimitQueue } from './limit-queue.ts';
 import { MemoryCounter } from './memory-counter.ts';
-import { type LimitServiceClient, PrimaryCounter } from './primary-counter.ts';
-import { createQuotas } from './quota-file.ts';
+import { GatewayCounts, PrimaryCounter, type PrimaryPeers } from './primary-counter.ts';
 import { Quotas } from './quotas.ts';
 import { RedisCounter } from './redis-counter.ts';
 
@@ -36,49 +33,24 @@ export type LimitsConfig = Pick<AccessConfig, 'costs' | 'whenRedisIsDown'>;
 interface LimitsDependencies {
   readonly metrics: AccessMetrics;
   readonly journal: Journal;
-  /** Processes of this gateway. */
   readonly processes: number;
-  /** Counts for all replicas, over a connection of its own; absent: `limitService`, or else this process counts. */
+  /** Counts for all replicas, over a connection of its own; absent: `peers`, or else this process counts. */
   readonly redis: AccessRedis | undefined;
-  /** The primary; absent in a single process. */
-  readonly limitService: LimitServiceClient | undefined;
-  /** The primary's usage; absent in a single process. */
-  readonly usageStore?: UsageStore | undefined;
-  /** Keeps the quotas of a process that counts for all; absent: they last as long as the process. */
+  readonly peers: PrimaryPeers | undefined;
+  /** Keeps the counts of a process that counts for all; absent: they last as long as the process. */
   readonly folder?: string | undefined;
   /** Unix time in ms, for the day and month of quotas. Default: the system's. */
   readonly now?: (() => number) | undefined;
 }
 
-/** The rest of a bound, with its limit and span. */
-interface PlanStanding extends BoundStanding {
-  readonly limit: number;
-  /** Its span; of a day or month its whole length. */
-  readonly windowMs: number;
-}
-
-/** Parts of an admission that few requests have. */
-interface AdmitOptions {
-  /** The client's `countedNetwork`, for plans with `perAddress`. */
-  readonly address?: string | undefined;
-  /** Longest wait for its limits. Default: its plan's. */
-  readonly waitMs?: number;
-}
+/** The rest of a bound over time, with its limit and span. */
+type PlanStanding = TimedBound & BoundStanding;
 
 /** The decision on a request: admitted, or 429 or 503. `undefined`: the client hung up during its wait. */
 type LimitDecision = AdmittedRequest | GatewayError;
 
 /** The end of an event stream, or the refusal; `undefined`: its plan has no bound of streams. */
 type StreamDecision = (() => void) | GatewayError | undefined;
-
-/** A request with its charge; absent in a plan without bounds. */
-interface ChargedRequest {
-  readonly principal: Principal;
-  readonly operation: AccessOperation;
-  readonly charge: Charge | undefined;
-  /** Neither plan nor usage counts it. */
-  readonly isUncounted?: boolean;
-}
 
 /** `Retry-After` in seconds where the time of room is unknown. */
 const unknownSeconds = 1;
@@ -98,82 +70,76 @@ export class PlanLimits {
   readonly #link: OpenStore | undefined;
   /** Servers of Redis in trouble; '' for a single one. */
   readonly #away = new Set<string>();
-  /** Writes the quotas that this process keeps. */
-  readonly #closeQuotas: (() => void) | undefined;
   #config: LimitsConfig;
 
   constructor(config: LimitsConfig, dependencies: LimitsDependencies) {
-    const { metrics, journal, processes, redis, limitService, usageStore, folder, now } = dependencies;
+    const { metrics, journal, processes, redis, peers, folder, now } = dependencies;
     this.#config = config;
     this.#metrics = metrics;
-    const link = redis?.link((change) => {
-      if (change.isOn) this.#away.add(change.server);
-      else this.#away.delete(change.server);
-      recordTrouble(journal, change, this.#config.whenRedisIsDown);
-      if (!change.isOn && this.#shared instanceof RedisCounter) this.#shared.quotas.reportAll();
-    });
-    this.#link = link;
-    this.started = link?.started;
-    const prefix = redis?.keyPrefix ?? '';
-    const onDropped = (): void => metrics.lost('quota');
-    if (link !== undefined) {
-      const quotas: Quotas = new Quotas({ processes, now, onDropped, onCounted: (use) => shared.quotas.note(use) });
-      const shared = new RedisCounter(link, prefix, { quotas, onLost: metrics.lost });
-      this.#shared = shared;
-      this.#memory = new MemoryCounter(processes, quotas);
-    } else if (limitService !== undefined) {
-      const quotas = new Quotas({ processes, now, onDropped });
-      this.#shared = new PrimaryCounter(limitService, quotas);
-      this.#memory = new MemoryCounter(processes, quotas);
+    const createMemory = (): MemoryCounter =>
+      new MemoryCounter(processes, new Quotas({ processes, now, onDropped: () => metrics.lost('quota') }));
+    let store: UsageStore;
+    if (redis !== undefined) {
+      this.#memory = createMemory();
+      this.#link = redis.link((change) => this.#follow(change, journal));
+      this.#shared = new RedisCounter(this.#link, redis.keyPrefix, this.#memory.quotas, metrics.lost);
+      store = new RedisUsage(this.#link, redis.keyPrefix);
+    } else if (peers !== undefined) {
+      this.#memory = createMemory();
+      this.#shared = new PrimaryCounter(peers.limitService, this.#memory.quotas);
+      store = peers.usageStore;
     } else {
-      const { quotas, close } = createQuotas(folder, { journal, now, onDropped });
-      this.#memory = new MemoryCounter(1, quotas);
-      this.#closeQuotas = close;
+      const counts = new GatewayCounts({ folder, journal, onLost: metrics.lost, now });
+      this.#memory = counts.counter;
+      store = counts.usage;
     }
-    const onLost = (): void => metrics.lost('usage');
-    const store: UsageStore =
-      link !== undefined
-        ? new RedisUsage(link, prefix)
-        : (usageStore ?? new LocalUsage({ folder, onTrouble: usageTroubles(journal), onLost, now }));
-    this.usage = new Usage(store, onLost, now);
+    this.started = this.#link?.started;
+    this.usage = new Usage(store, () => metrics.lost('usage'), now);
+  }
+
+  /** Whether every server of Redis counts; true without Redis. */
+  get isShared(): boolean {
+    return this.#away.size === 0;
   }
 
   /** Whether requests are refused because Redis does not count them. */
   get isRefusing(): boolean {
-    return this.#away.size > 0 && this.#config.whenRedisIsDown === 'refuse';
+    return !this.isShared && this.#config.whenRedisIsDown === 'refuse';
   }
 
-  /** Requests that wait for their limits. */
   get waiting(): number {
     return this.#queue.waiting + this.#queueOfAddresses.waiting;
   }
 
-  /** Synchronous where this process counts alone and no request waits. Never rejects. `signal`: the client hangs up. */
+  /**
+   * Synchronous where this process counts alone and no request waits. Never rejects. `signal`: the client hangs up.
+   * `address`: the client's `countedNetwork`, for plans with `perAddress`. `waitMs`: longest wait for its limits.
+   */
   admit(
     principal: Principal,
     operation: AccessOperation,
     signal: CancelSignal,
-    { address, waitMs = principal.plan.waitMs }: AdmitOptions = {},
+    address?: string,
+    waitMs = principal.plan.waitMs,
   ): LimitDecision | Promise<LimitDecision | undefined> {
-    const bounds = boundsOf(principal.plan);
-    if (!isBounded(bounds)) return new AdmittedRequest(this, { principal, operation, charge: undefined });
     const charge = chargeOf(principal, leastCostOf(operation, this.#config.costs), address);
-    const request = { principal, operation, charge };
+    if (charge === undefined) return new AdmittedRequest(this, principal, operation);
+    const attempt = (): Counted | Promise<Counted> => this.#take(charge);
     const taken =
       waitMs === 0
-        ? this.#take(charge)
-        : this.#queueOf(principal).take(charge.subject, {
-            waitMs,
-            signal,
-            attempt: () => this.#take(charge),
-            address: charge.address,
-          });
-    return taken instanceof Promise ? this.#decideLate(request, taken, signal) : this.#decide(request, taken);
+        ? attempt()
+        : this.#queueOf(principal).take(charge.subject, { waitMs, signal, attempt, address: charge.address });
+    if (!(taken instanceof Promise)) return this.#decide(principal, operation, charge, taken);
+    return taken.then((late) => {
+      if (!signal.aborted) return this.#decide(principal, operation, charge, late);
+      late.settle(0);
+      return undefined;
+    });
   }
 
   /** Admits a request about the principal itself: it is never charged. */
-  admitUncounted(principal: Principal, operation: AccessOperation): AdmittedRequest {
-    return new AdmittedRequest(this, { principal, operation, charge: undefined, isUncounted: true });
+  admitUncounted(principal: Principal, operation: AccessOperation, address: string | undefined): AdmittedRequest {
+    return AdmittedRequest.uncounted(this, principal, operation, chargeOf(principal, 0, address));
   }
 
   /**
@@ -182,14 +148,17 @@ export class PlanLimits {
    */
   async standing(principal: Principal, address?: string): Promise<readonly PlanStanding[] | undefined> {
     const charge = chargeOf(principal, 0, address);
-    const today = this.#todayOf(charge.bounds);
-    if (timedBoundsOf(charge.bounds, today).length === 0) return [];
+    if (charge === undefined) return [];
+    const bounds = timedBoundsOf(charge.bounds, this.#todayOf(charge));
+    if (bounds.length === 0) return [];
     const left = (await this.#shared?.standings(charge)) ?? this.#standingsHere(charge);
     if (left === undefined) return undefined;
-    return timedBoundsOf(charge.bounds, today).flatMap(({ name, limit, windowMs }) => {
-      const found = left.find((standing) => standing.name === name);
-      return found === undefined ? [] : { name, limit, windowMs, remaining: found.remaining, freeInMs: found.freeInMs };
-    });
+    const standings: PlanStanding[] = [];
+    for (const bound of bounds) {
+      const found = left.find(({ name }) => name === bound.name);
+      if (found !== undefined) standings.push({ ...bound, ...found });
+    }
+    return standings;
   }
 
   /**
@@ -197,36 +166,29 @@ export class PlanLimits {
    * where this process counts alone.
    */
   openStream(principal: Principal): StreamDecision | Promise<StreamDecision> {
-    const bounds = streamBoundsOf(principal.plan);
-    if (bounds.concurrency === undefined) return undefined;
-    const charge: Charge = {
-      subject: `${subjectOf(principal)}:streams`,
-      hasKey: principal.name !== undefined,
-      bounds,
-      cost: 0,
-    };
+    const { streamBounds: bounds } = principal.plan;
+    if (bounds === undefined) return undefined;
+    const hasKey = principal.name !== undefined;
+    const taken = this.#take({ subject: `${principal.account}:streams`, hasKey, bounds, cost: 0 });
     const decide = ({ count, settle }: Counted): StreamDecision => {
       if (count.isAdmitted) return () => settle(0);
       this.#metrics.streamRefused(principal);
       return refusalOf(count, []);
     };
-    const taken = this.#take(charge);
     return taken instanceof Promise ? taken.then(decide) : decide(taken);
   }
 
-  /** Charges an admitted request. `count`: of a plan with bounds. */
-  settle({ principal, charge, isUncounted }: ChargedRequest, settled: Settled, count: Counted | undefined): void {
-    if (isUncounted === true) return;
+  /** Charges an admitted request. `charge`, `counted`: of a plan with bounds. */
+  settle(principal: Principal, settled: Settled, charge: Charge | undefined, counted: Counted | undefined): void {
     const cost = costOf(settled, this.#config.costs);
-    if (charge !== undefined && count !== undefined) {
-      count.settle(Math.max(0, cost - charge.cost));
+    if (charge !== undefined && counted !== undefined) {
+      counted.settle(Math.max(0, cost - charge.cost));
       if (principal.plan.waitMs > 0) this.#queueOf(principal).wake(charge.subject);
     }
     this.#metrics.answered(principal, settled.outcome, cost);
     this.usage.add(principal, settled, cost);
   }
 
-  /** Applies costs and `whenRedisIsDown`. */
   update(config: LimitsConfig): void {
     this.#config = config;
   }
@@ -235,15 +197,32 @@ export class PlanLimits {
   async close(): Promise<void> {
     this.#queue.close();
     this.#queueOfAddresses.close();
-    const settlements = this.#shared instanceof RedisCounter ? this.#shared.close() : undefined;
-    await Promise.all([settlements, this.usage.close()]);
-    this.#closeQuotas?.();
+    await Promise.all([this.#ofRedis?.close(), this.usage.close()]);
+    this.#memory.quotas.close();
     this.#link?.close();
   }
 
-  /** The day of a plan's quota. */
-  #todayOf({ quota }: Bounds): CalendarDay | undefined {
-    return quota === undefined ? undefined : this.#memory.quotas.today();
+  get #ofRedis(): RedisCounter | undefined {
+    return this.#shared instanceof RedisCounter ? this.#shared : undefined;
+  }
+
+  /** Follows the state of Redis. */
+  #follow({ server, trouble, isOn, reason }: StoreTrouble, journal: Journal): void {
+    const { whenRedisIsDown } = this.#config;
+    const place = { trouble, whenRedisIsDown, ...(server === '' ? {} : { server }) };
+    if (isOn) {
+      this.#away.add(server);
+      const message = `limits are not counted in Redis: ${choices[whenRedisIsDown]}`;
+      journal.record('limits alone', { reason, ...place }, message);
+      return;
+    }
+    this.#away.delete(server);
+    journal.record('limits shared', place, 'limits are counted in Redis again');
+    this.#ofRedis?.quotas.reportAll();
+  }
+
+  #todayOf({ bounds }: Charge): CalendarDay | undefined {
+    return bounds.quota === undefined ? undefined : this.#memory.quotas.today();
   }
 
   /** The rest by the counts of this process; `undefined` where it does not count requests at the moment. */
@@ -279,29 +258,21 @@ export class PlanLimits {
     };
   }
 
-  /** Apart from `admit`: a count in memory costs no promise and no closure. */
-  async #decideLate(
-    request: ChargedRequest,
-    counting: Promise<Counted>,
-    signal: CancelSignal,
-  ): Promise<LimitDecision | undefined> {
-    const taken = await counting;
-    if (!signal.aborted) return this.#decide(request, taken);
-    taken.settle(0);
-    return undefined;
-  }
-
-  #decide(request: ChargedRequest, taken: Counted): LimitDecision {
-    const { principal, operation } = request;
+  #decide(principal: Principal, operation: AccessOperation, charge: Charge, taken: Counted): LimitDecision {
     const { count } = taken;
-    const bounds = boundsOf(principal.plan);
-    const headers = limitHeaders(bounds, count.standings, this.#todayOf(bounds));
-    if (count.isAdmitted) return new AdmittedRequest(this, request, headers, taken);
+    const headers = limitHeaders(charge.bounds, count.standings, this.#todayOf(charge));
+    if (count.isAdmitted) return new AdmittedRequest(this, principal, operation, charge, taken, headers);
     this.usage.addRefusal(principal, operation);
     this.#metrics.limited(principal, count.over);
     return refusalOf(count, headers);
   }
 }
+
+const choices: Readonly<Record<LimitsConfig['whenRedisIsDown'], string>> = {
+  local: 'each replica counts for itself',
+  refuse: 'requests with limits are refused',
+  allow: 'requests are not counted',
+};
 
 /** Counts of a Redis that does not answer. */
 const uncounted: Readonly<Record<'refuse' | 'allow', Counted>> = {
@@ -309,29 +280,30 @@ const uncounted: Readonly<Record<'refuse' | 'allow', Counted>> = {
   allow: { count: { isAdmitted: true, standings: [] }, settle: noSettlement },
 };
 
+/** The charge of a principal; `undefined`: its plan has no bounds. `address`: of a client with a key. */
+function chargeOf({ name, tenant, account, plan }: Principal, cost: number, address?: string): Charge | undefined {
+  const { bounds } = plan;
+  if (bounds === undefined) return undefined;
+  const counted = bounds.perAddress === undefined ? undefined : name === undefined ? tenant : address;
+  return { subject: account, hasKey: name !== undefined, bounds, cost, address: counted };
+}
+
 /** 429, or 503 where nothing could count the request. */
 function refusalOf({ over, freeInMs }: LimitCount & { isAdmitted: false }, flat: readonly string[]): GatewayError {
   const seconds = freeInMs === 0 ? unknownSeconds : Math.max(1, Math.ceil(freeInMs / 1_000));
   const headers = [...flat, 'Retry-After', String(seconds)];
-  switch (over) {
-    case 'unavailable':
-      break;
-    case 'day':
-    case 'month':
-      return new GatewayError('rateLimited', `the quota of the ${over} is used up; try again after it`, { headers });
-    case 'address':
-      return new GatewayError('rateLimited', 'over the limit of one address in the plan; try again', { headers });
-    case 'requests':
-    case 'cost':
-    case 'burst':
-    case 'concurrency':
-      return new GatewayError('rateLimited', 'over the limits of the plan; try again', { headers });
+  if (over === 'unavailable') {
+    const message = 'requests cannot be counted at the moment; try again';
+    return new GatewayError('unavailable', message, { headers, reason: 'not counted' });
   }
-  return new GatewayError('unavailable', 'requests cannot be counted at the moment; try again', {
-    headers,
-    reason: 'not counted',
-  });
+  return new GatewayError('rateLimited', refusals[over] ?? 'over the limits of the plan; try again', { headers });
 }
+
+const refusals: Readonly<Partial<Record<BoundName, string>>> = {
+  address: 'over the limit of one address in the plan; try again',
+  day: 'the quota of the day is used up; try again after it',
+  month: 'the quota of the month is used up; try again after it',
+};
 
 /** The parts of a response that access follows, common to every transport. */
 export interface Answer {
@@ -352,7 +324,7 @@ const nothingYet: RequestResult = { outcome: 'local', upstreamMs: 0, gasUsed: un
 
 /** Charges one request to its principal, once, when its answer is out and no work for it is in flight. */
 export class AdmittedRequest {
-  /** Replaced by `renew` alone. */
+  /** The client as it is now: the key of a stream may be of another plan since it began. */
   principal: Principal;
   readonly operation: AccessOperation;
   /** `RateLimit` and `RateLimit-Policy`, flat: every answer to it carries them. */
@@ -360,8 +332,10 @@ export class AdmittedRequest {
   /** Canonical name of the function of a view, once its body is read; `undefined`: it is not certain. */
   functionId: string | undefined = undefined;
   readonly #limits: PlanLimits;
-  readonly #request: ChargedRequest;
-  readonly #count: Counted | undefined;
+  /** The principal at the admission. */
+  readonly #payer: Principal;
+  readonly #charge: Charge | undefined;
+  readonly #counted: Counted | undefined;
   #isSettled = false;
   #isWorkedOn = false;
   /** Whether the head was sent at the end; undefined before the end. */
@@ -369,14 +343,34 @@ export class AdmittedRequest {
   #result = nothingYet;
   #waitsSinceMs: number | undefined;
 
-  /** `count`: of a plan with bounds. */
-  constructor(limits: PlanLimits, request: ChargedRequest, headers: readonly string[] = [], count?: Counted) {
-    this.principal = request.principal;
-    this.operation = request.operation;
+  /** `charge` to `headers`: of a plan with bounds. */
+  constructor(
+    limits: PlanLimits,
+    principal: Principal,
+    operation: AccessOperation,
+    charge?: Charge,
+    counted?: Counted,
+    headers: readonly string[] = [],
+  ) {
+    this.principal = principal;
+    this.operation = operation;
     this.headers = headers;
     this.#limits = limits;
-    this.#request = request;
-    this.#count = count;
+    this.#payer = principal;
+    this.#charge = charge;
+    this.#counted = counted;
+  }
+
+  /** A request that neither plan nor usage counts. */
+  static uncounted(...request: ConstructorParameters<typeof AdmittedRequest>): AdmittedRequest {
+    const uncounted = new AdmittedRequest(...request);
+    uncounted.#isSettled = true;
+    return uncounted;
+  }
+
+  /** The client's network, where its plan bounds each. */
+  get address(): string | undefined {
+    return this.#charge?.address;
   }
 
   /** Whether the answer is private to a key's holder: shared caches must not store it. */
@@ -400,14 +394,13 @@ export class AdmittedRequest {
    * plan's wait, which would hold up the work of other clients: its next turn asks again.
    */
   again(signal: CancelSignal): AdmittedRequest | undefined | Promise<AdmittedRequest | undefined> {
-    const options = { address: this.#request.charge?.address, waitMs: 0 };
-    const decision = this.#limits.admit(this.principal, this.operation, signal, options);
+    const decision = this.#limits.admit(this.principal, this.operation, signal, this.address, 0);
     return decision instanceof Promise ? decision.then(admittedOf) : admittedOf(decision);
   }
 
-  /** Has further work charged to the client as it is now: its key may be of another plan since the stream began. */
-  renew(principal: Principal): void {
-    this.principal = principal;
+  /** The rest of each bound, see `PlanLimits.standing`. */
+  standing(address: string | undefined): ReturnType<PlanLimits['standing']> {
+    return this.#limits.standing(this.principal, address);
   }
 
   /** Counts an event stream for the client, see `PlanLimits.openStream`. */
@@ -445,7 +438,7 @@ export class AdmittedRequest {
     const settled: Settled = this.#isAnswered
       ? { operation, outcome: charged[outcome], status: statusCode, upstreamMs, gasUsed, bytes, bodyBytes }
       : { operation, outcome: 'error', status: hungUp, upstreamMs: this.#waitedMs(), gasUsed, bytes, bodyBytes };
-    this.#limits.settle(this.#request, settled, this.#count);
+    this.#limits.settle(this.#payer, settled, this.#charge, this.#counted);
   }
 
   /**
@@ -482,19 +475,3 @@ const charged: Readonly<Record<Outcome, Settled['outcome']>> = {
 
 /** Status of a hang-up in the access logs of common proxies; HTTP defines none. */
 const hungUp = 499;
-
-const choices: Readonly<Record<LimitsConfig['whenRedisIsDown'], string>> = {
-  local: 'each replica counts for itself',
-  refuse: 'requests with limits are refused',
-  allow: 'requests are not counted',
-};
-
-function recordTrouble(
-  journal: Journal,
-  { server, trouble, isOn, reason }: StoreTrouble,
-  choice: LimitsConfig['whenRedisIsDown'],
-): void {
-  const place = { trouble, whenRedisIsDown: choice, ...(server === '' ? {} : { server }) };
-  if (isOn) journal.record('limits alone', { reason, ...place }, `limits are not counted in Redis: ${choices[choice]}`);
-  else journal.record('limits shared', place, 'limits are counted in Redis again');
-}

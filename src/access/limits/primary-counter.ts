@@ -1,40 +1,34 @@
 /** Counts in the primary, for all workers, so that several grant no more than one. */
+import type { Registry } from 'prom-client';
 import type { Journal } from '../../metrics/index.ts';
-import { type BoundStanding, type Charge, type Counted, type LimitCount, noSettlement } from './counter.ts';
+import { createLostCounts } from '../access-metrics.ts';
+import { LocalUsage } from '../usage/local-usage.ts';
+import type { PendingReport, UsageHolder, UsageQuery, UsageStore } from '../usage/usage-store.ts';
 import { periods } from './calendar.ts';
 import { rounded } from './cost.ts';
+import { type BoundStanding, type Charge, type Counted, type LimitCount, noSettlement } from './counter.ts';
 import { MemoryCounter } from './memory-counter.ts';
-import { createQuotas } from './quota-file.ts';
-import type { Quotas } from './quotas.ts';
+import { Quotas } from './quotas.ts';
 
 /** A request of one worker. `id`: unique there. */
-interface LimitRequest {
-  readonly id: number;
-  readonly charge: Charge;
-}
-
+type LimitRequest = { readonly id: number; readonly charge: Charge };
 /** The end of a request. `extraCost`: its cost beyond its charge. */
-interface LimitEnd {
-  readonly id: number;
-  readonly extraCost: number;
-}
-
+type LimitEnd = { readonly id: number; readonly extraCost: number };
 /** Units of a quota that a worker counted while the primary did not answer. */
-interface CountedAlone {
-  readonly charge: Charge;
-  readonly units: number;
-}
+type CountedAlone = { readonly charge: Charge; readonly units: number };
 
-/** The primary's `LimitService` over IPC. Messages arrive in the order in which they were sent. */
-export interface LimitServiceClient {
-  /** Rejects without an answer in time. */
-  take(request: LimitRequest): Promise<LimitCount>;
-  /** To be called also when `take` rejected: `id` may have been admitted. */
-  settle(ended: LimitEnd): void;
-  /** Adds to the account's quota. */
-  countAlone(counted: CountedAlone): void;
-  /** Reads the rest of each bound, without a charge. Rejects without an answer in time. */
-  standings(charge: Charge): Promise<readonly BoundStanding[]>;
+/** The primary over IPC, for one worker. Messages arrive in the order in which they were sent; calls reject without an answer in time. */
+export interface PrimaryPeers {
+  readonly limitService: {
+    take(request: LimitRequest): Promise<LimitCount>;
+    /** To be called also when `take` rejected: `id` may have been admitted. */
+    settle(ended: LimitEnd): void;
+    /** Adds to the account's quota. */
+    countAlone(counted: CountedAlone): void;
+    /** Reads the rest of each bound, without a charge. */
+    standings(charge: Charge): Promise<readonly BoundStanding[]>;
+  };
+  readonly usageStore: UsageStore;
 }
 
 /** Pause after a missing answer. */
@@ -42,13 +36,13 @@ const pauseMs = 1_000;
 
 /** A worker's end. */
 export class PrimaryCounter {
-  readonly #service: LimitServiceClient;
+  readonly #service: PrimaryPeers['limitService'];
   /** Continue while the primary does not answer. */
   readonly #quotas: Quotas;
   #lastId = 0;
   #pausedUntilMs = -Infinity;
 
-  constructor(service: LimitServiceClient, quotas: Quotas) {
+  constructor(service: PrimaryPeers['limitService'], quotas: Quotas) {
     this.#service = service;
     this.#quotas = quotas;
   }
@@ -74,12 +68,8 @@ export class PrimaryCounter {
   }
 
   /** Reads the rest of each bound; `undefined` when the primary did not answer in time. */
-  async standings(charge: Charge): Promise<readonly BoundStanding[] | undefined> {
-    try {
-      return await this.#service.standings(charge);
-    } catch {
-      return undefined;
-    }
+  standings(charge: Charge): Promise<readonly BoundStanding[] | undefined> {
+    return this.#service.standings(charge).catch(() => undefined);
   }
 
   /** Messages of one process arrive once and in order, so that nothing is repeated. */
@@ -105,39 +95,43 @@ export class PrimaryCounter {
   }
 }
 
-/** The `settle` of each request, by its id. */
-type InFlight = Map<number, Counted['settle']>;
-
-interface LimitServiceOptions {
-  /** Keeps quotas over restarts; absent: they last as long as the primary. */
+interface GatewayCountsOptions {
+  /** Keeps quotas and usage over restarts; absent: they last as long as the process. */
   readonly folder?: string | undefined;
-  /** Records that the folder cannot be written. */
+  /** Records troubles of the folder. */
   readonly journal?: Journal | undefined;
-  /** Called when an account is dropped within its month. */
-  readonly onDropped?: (() => void) | undefined;
+  /** Called when a quota's account is dropped within its month, or sums of usage, for want of room. */
+  readonly onLost?: ((what: 'quota' | 'usage') => void) | undefined;
   /** Unix time in ms. Default: the system's. */
   readonly now?: (() => number) | undefined;
 }
 
-/** The primary's end. */
-export class LimitService {
-  readonly #quotas: ReturnType<typeof createQuotas>;
-  readonly #counter: MemoryCounter;
-  /** The requests in flight of each live worker. */
-  readonly #inFlight = new Map<number, InFlight>();
+/** Counts and usage of a gateway without Redis: in its single process, or in the primary, for all workers. */
+export class GatewayCounts {
+  readonly counter: MemoryCounter;
+  readonly usage: LocalUsage;
+  /** The `settle` of each request in flight, by its id, of each live worker. */
+  readonly #inFlight = new Map<number, Map<number, Counted['settle']>>();
 
-  constructor({ folder, journal, onDropped = () => undefined, now }: LimitServiceOptions = {}) {
-    this.#quotas = createQuotas(folder, { journal, now, onDropped });
-    this.#counter = new MemoryCounter(1, this.#quotas.quotas);
+  constructor({ folder, journal, onLost, now }: GatewayCountsOptions = {}) {
+    const kept = { folder, journal, now };
+    this.counter = new MemoryCounter(1, new Quotas({ ...kept, onDropped: () => onLost?.('quota') }));
+    this.usage = new LocalUsage({ ...kept, onLost: () => onLost?.('usage') });
   }
 
-  /** The end of one worker's `LimitServiceClient`, until `release`. */
+  /** Those of the primary, which registers what it loses. */
+  static ofPrimary(folder: string | undefined, journal: Journal, registry: Registry): GatewayCounts {
+    return new GatewayCounts({ folder, journal, onLost: createLostCounts(registry) });
+  }
+
+  /** The primary's end of one worker's `PrimaryPeers`, until `release`. */
   handlersFor(worker: number) {
-    const requests: InFlight = new Map();
+    const requests = new Map<number, Counted['settle']>();
     this.#inFlight.set(worker, requests);
+    const { quotas } = this.counter;
     return {
       take: ({ id, charge }: LimitRequest): LimitCount => {
-        const { count, settle } = this.#counter.take(charge);
+        const { count, settle } = this.counter.take(charge);
         if (!count.isAdmitted) return count;
         // Read after the exit of its worker: settled at once.
         if (this.#inFlight.get(worker) === requests) requests.set(id, settle);
@@ -150,9 +144,13 @@ export class LimitService {
       },
       countAlone: ({ charge, units }: CountedAlone): void => {
         const { quota } = charge.bounds;
-        if (quota !== undefined) this.#counter.quotas.add(this.#counter.quotas.useOf(charge, quota.unit), units);
+        if (quota !== undefined) quotas.add(quotas.useOf(charge, quota.unit), units);
       },
-      standings: (charge: Charge): readonly BoundStanding[] => this.#counter.standings(charge),
+      standings: (charge: Charge): readonly BoundStanding[] => this.counter.standings(charge),
+      addUsage: (report: PendingReport) => this.usage.add(report),
+      readUsage: (query: UsageQuery) => this.usage.read(query),
+      readUsageDays: ({ holder, month }: { readonly holder: UsageHolder; readonly month: string }) =>
+        this.usage.readDays(holder, month),
     };
   }
 
@@ -162,8 +160,9 @@ export class LimitService {
     this.#inFlight.delete(worker);
   }
 
-  /** Writes the quotas. */
+  /** Writes both to the folder. */
   close(): void {
-    this.#quotas.close();
+    this.counter.quotas.close();
+    this.usage.close();
   }
 }

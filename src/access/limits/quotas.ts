@@ -2,6 +2,8 @@
  * Use of quotas by account and calendar period. Totals only grow within a period, so that two counts of one account join
  * by their maximum: a counter that lost some, or was away, is made good by the others.
  */
+import type { Journal } from '../../metrics/index.ts';
+import { KeptRecords } from '../kept-records.ts';
 import { Accounts } from './accounts.ts';
 import { Calendar, type CalendarDay, periods } from './calendar.ts';
 import { rounded } from './cost.ts';
@@ -9,7 +11,6 @@ import type { BoundStanding, Charge, ExceededBound, Quota } from './counter.ts';
 
 /** Accounts with a key at most: some 150 MB. One beyond drops the least recently used, and its use with it. */
 const mostWithKey = 262_144;
-/** Accounts of addresses at most. */
 const mostAddresses = 16_384;
 
 /** Nothing was learned from Redis. */
@@ -55,19 +56,18 @@ export class PeriodUse {
 
 let lastNumber = 0;
 
-/** The use of one account. */
+/** The use of one account in one unit. */
 export class QuotaUse {
-  /** The account, and the unit that is counted: each unit has a count of its own. */
   readonly subject: string;
   readonly hasKey: boolean;
   readonly unit: Quota['unit'];
   /** Unique in the process. */
   readonly number = (lastNumber += 1);
-  /** The begin of its lines in the file, made once: JSON of these three. */
-  readonly kept: string;
   day: PeriodUse;
   month: PeriodUse;
   usedAtMs = -Infinity;
+  /** The begin of its lines, made once. */
+  readonly #kept: string;
 
   constructor(
     { subject, hasKey }: Pick<Charge, 'subject' | 'hasKey'>,
@@ -77,7 +77,7 @@ export class QuotaUse {
     this.subject = subject;
     this.hasKey = hasKey;
     this.unit = unit;
-    this.kept = `[${JSON.stringify(subject)},${hasKey},"${unit}",`;
+    this.#kept = `[${JSON.stringify(subject)},${hasKey},"${unit}",`;
     this.day = new PeriodUse(day);
     this.month = new PeriodUse(month);
   }
@@ -87,6 +87,11 @@ export class QuotaUse {
     return this.day.alone > this.day.reported || this.month.alone > this.month.reported;
   }
 
+  /** JSON, as the disk keeps it. */
+  get line(): string {
+    return `${this.#kept}"${this.day.name}",${this.day.used},"${this.month.name}",${this.month.used}]`;
+  }
+
   /** Begins new periods at 0. */
   turn({ day, month }: CalendarDay): void {
     if (this.day.name !== day) this.day = new PeriodUse(day);
@@ -94,64 +99,60 @@ export class QuotaUse {
   }
 }
 
-/** The kept use of an account in its last day and month. */
-export interface KeptUse {
-  readonly subject: string;
-  readonly hasKey: boolean;
-  readonly unit: Quota['unit'];
-  readonly day: string;
-  readonly ofDay: number;
-  readonly month: string;
-  readonly ofMonth: number;
-}
-
 /** One request's part of a quota, at one time. */
-interface QuotaCharge {
+export interface QuotaCharge {
   readonly use: QuotaUse;
   readonly quota: Quota;
   /** 1, or the least cost of the request. */
   readonly units: number;
   readonly today: CalendarDay;
-  /** Unix time in ms. */
   readonly nowMs: number;
 }
 
 interface QuotasOptions {
   /** Processes that share the rest of a quota while each counts alone. Default 1. */
   readonly processes?: number | undefined;
+  /** Keeps the use over restarts. Default: it lasts as long as the process. */
+  readonly folder?: string | undefined;
+  /** Records troubles of the folder. */
+  readonly journal?: Journal | undefined;
+  /** Called for an account with a key that is dropped within its month. */
+  readonly onDropped?: (() => void) | undefined;
   /** Unix time in ms. Default: the system's. */
   readonly now?: (() => number) | undefined;
-  /** Reads the kept use; called once. */
-  readonly load?: (() => Iterable<KeptUse>) | undefined;
-  /** Called after each count of this process. */
-  readonly onCounted?: ((use: QuotaUse) => void) | undefined;
-  /** Called for an account that is dropped within its month. */
-  readonly onDropped?: (() => void) | undefined;
 }
 
 /** The accounts of one process, bounded in number. */
 export class Quotas {
+  /** Called after each count of this process. */
+  onCounted: (use: QuotaUse) => void = () => undefined;
   readonly #processes: number;
   readonly #calendar: Calendar;
-  readonly #onCounted: (use: QuotaUse) => void;
-  readonly #onDropped: () => void;
   /** Apart: addresses, however many, drop no account of a key. */
-  readonly #accounts = {
-    requests: { key: new Accounts<QuotaUse>(mostWithKey), address: new Accounts<QuotaUse>(mostAddresses) },
-    cost: { key: new Accounts<QuotaUse>(mostWithKey), address: new Accounts<QuotaUse>(mostAddresses) },
-  };
+  readonly #accounts: Readonly<Record<Quota['unit'], Readonly<Record<'key' | 'address', Accounts<QuotaUse>>>>>;
+  readonly #records: KeptRecords<QuotaUse> | undefined;
   #month = '';
-  #load: (() => Iterable<KeptUse>) | undefined;
 
-  constructor({ processes = 1, now, load, onCounted, onDropped }: QuotasOptions = {}) {
+  constructor({ processes = 1, folder, journal, onDropped, now }: QuotasOptions = {}) {
     this.#processes = processes;
     this.#calendar = new Calendar(now);
-    this.#load = load;
-    this.#onCounted = onCounted ?? (() => undefined);
-    this.#onDropped = onDropped ?? (() => undefined);
+    const accounts = () => ({
+      key: new Accounts<QuotaUse>(mostWithKey, onDropped),
+      address: new Accounts<QuotaUse>(mostAddresses),
+    });
+    this.#accounts = { requests: accounts(), cost: accounts() };
+    if (folder === undefined) return;
+    const records = new KeptRecords<QuotaUse>(folder, 'quotas', journal, {
+      lineOf: ({ line }) => line,
+      all: () => this.all(),
+    });
+    this.#records = records;
+    this.onCounted = (use) => records.note(use);
+    // At the start: a long file takes a while.
+    const today = this.today();
+    for (const line of records.read()) this.#restore(line, today);
   }
 
-  /** Unix time in ms. */
   now(): number {
     return this.#calendar.now();
   }
@@ -159,7 +160,12 @@ export class Quotas {
   /** The current day. Accounts of a month that is over are dropped. */
   today(nowMs = this.#calendar.now()): CalendarDay {
     const today = this.#calendar.at(nowMs);
-    if (today.month !== this.#month) this.#beginMonth(today);
+    if (today.month === this.#month) return today;
+    this.#month = today.month;
+    for (const { key, address } of Object.values(this.#accounts)) {
+      key.clear();
+      address.clear();
+    }
     return today;
   }
 
@@ -167,19 +173,17 @@ export class Quotas {
   charge(charge: Charge, quota: Quota): QuotaCharge {
     const nowMs = this.#calendar.now();
     const today = this.today(nowMs);
-    return { use: this.useOf(charge, quota.unit, today), quota, units: unitsOf(charge, quota), today, nowMs };
+    const units = quota.unit === 'cost' ? charge.cost : 1;
+    return { use: this.useOf(charge, quota.unit, today), quota, units, today, nowMs };
   }
 
   /** The account, created where it is missing. */
   useOf(account: Pick<Charge, 'subject' | 'hasKey'>, unit: Quota['unit'], today = this.today()): QuotaUse {
     const accounts = this.#accounts[unit][account.hasKey ? 'key' : 'address'];
     const nowMs = performance.now();
-    let use = accounts.use(account.subject, nowMs);
-    if (use === undefined) {
-      use = new QuotaUse(account, unit, today);
-      const dropped = accounts.add(account.subject, use, nowMs);
-      if (dropped?.hasKey === true) this.#onDropped();
-    } else use.turn(today);
+    const use =
+      accounts.use(account.subject, nowMs) ?? accounts.add(account.subject, new QuotaUse(account, unit, today), nowMs);
+    use.turn(today);
     return use;
   }
 
@@ -205,7 +209,7 @@ export class Quotas {
       if (isUnsure) period.unsure += units;
       else period.alone = rounded(period.alone + units);
     }
-    if (!isUnsure) this.#onCounted(use);
+    if (!isUnsure) this.onCounted(use);
   }
 
   /** Adds the standings of the quota to those of other bounds. */
@@ -233,20 +237,18 @@ export class Quotas {
     }
   }
 
-  #beginMonth(today: CalendarDay): void {
-    this.#month = today.month;
-    for (const { key, address } of Object.values(this.#accounts)) {
-      key.clear();
-      address.clear();
-    }
-    const kept = this.#load?.() ?? [];
-    this.#load = undefined;
-    for (const { subject, hasKey, unit, day, ofDay, month, ofMonth } of kept) {
-      if (month !== today.month) continue;
-      const use = this.useOf({ subject, hasKey }, unit, today);
-      use.month.known = ofMonth;
-      if (day === today.day) use.day.known = ofDay;
-    }
+  /** Writes the use to the folder. */
+  close(): void {
+    this.#records?.close();
+  }
+
+  /** Takes over a line of the current month: the last one of an account counts. */
+  #restore(line: string, today: CalendarDay): void {
+    const row = parseRow(line);
+    if (row?.month !== today.month) return;
+    const use = this.useOf(row, row.unit, today);
+    use.month.known = row.ofMonth;
+    use.day.known = row.day === today.day ? row.ofDay : 0;
   }
 
   /** The part of one process, one at least while something is left. */
@@ -256,6 +258,20 @@ export class Quotas {
   }
 }
 
-function unitsOf({ cost }: Charge, { unit }: Quota): number {
-  return unit === 'cost' ? cost : 1;
+/** `undefined` for a torn line, or one of another form. */
+function parseRow(line: string) {
+  try {
+    const parts: unknown = JSON.parse(line);
+    if (!Array.isArray(parts) || parts.length !== 7) return undefined;
+    const [subject, hasKey, unit, day, ofDay, month, ofMonth] = parts as unknown[];
+    if (typeof subject !== 'string' || typeof hasKey !== 'boolean' || (unit !== 'requests' && unit !== 'cost')) return;
+    if (typeof day !== 'string' || typeof month !== 'string' || !isAmount(ofDay) || !isAmount(ofMonth)) return;
+    return { subject, hasKey, unit, day, ofDay, month, ofMonth } as const;
+  } catch {
+    return undefined;
+  }
+}
+
+function isAmount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0;
 }

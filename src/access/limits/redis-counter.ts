@@ -17,15 +17,6 @@ import { partMsOf } from './window.ts';
 
 const usualLeaseMs = 30_000;
 
-interface RedisCounterOptions {
-  /** Quotas as this process knows them. */
-  readonly quotas: Quotas;
-  /** Called when a settlement is lost, or an account of a quota. */
-  readonly onLost: (what: 'settlement' | 'quota') => void;
-  /** Lifetime of a lease without renewal. */
-  readonly leaseMs?: number;
-}
-
 /** Counts in Redis, for all replicas: one script per request, its settlement later in the background. */
 export class RedisCounter {
   readonly quotas: RedisQuotas;
@@ -37,13 +28,22 @@ export class RedisCounter {
   readonly #process = randomBytes(9).toString('base64url');
   #leases = 0;
 
-  /** `prefix`: of names in Redis. */
-  constructor(store: Store, prefix: string, { quotas, onLost, leaseMs = usualLeaseMs }: RedisCounterOptions) {
+  /**
+   * `prefix`: of names in Redis. `quotas`: as this process knows them. `onLost`: called when a settlement is lost, or an
+   * account of a quota. `leaseMs`: lifetime of a lease without renewal.
+   */
+  constructor(
+    store: Store,
+    prefix: string,
+    quotas: Quotas,
+    onLost: (what: 'settlement' | 'quota') => void,
+    leaseMs = usualLeaseMs,
+  ) {
     this.#store = store;
     this.#prefix = prefix;
     this.#leaseMs = leaseMs;
     this.#settlements = new Settlements(store, () => onLost('settlement'), leaseMs);
-    this.quotas = new RedisQuotas(store, prefix, this.#process, { quotas, onLost: () => onLost('quota') });
+    this.quotas = new RedisQuotas(store, prefix, this.#process, quotas, () => onLost('quota'));
   }
 
   /**
@@ -54,7 +54,7 @@ export class RedisCounter {
     const { cost, concurrency, quota } = charge.bounds;
     const account = this.#accountOf(charge);
     const lease = concurrency === undefined ? undefined : `${this.#process}${(this.#leases += 1).toString(36)}`;
-    const count = await this.#run(charge, account, lease ?? '', '0');
+    const count = await this.#run(charge, account, lease);
     if (typeof count === 'string') return count;
     if (!count.isAdmitted) return { count, settle: noSettlement };
     if (lease !== undefined) this.#settlements.begin(account, lease);
@@ -69,7 +69,7 @@ export class RedisCounter {
 
   /** Reads the rest of each bound, without a charge; `undefined` when Redis did not answer in time. */
   async standings(charge: Charge): Promise<readonly BoundStanding[] | undefined> {
-    const count = await this.#run(charge, this.#accountOf(charge), '', '1');
+    const count = await this.#run(charge, this.#accountOf(charge), undefined, true);
     return typeof count === 'string' ? undefined : count.standings;
   }
 
@@ -78,23 +78,23 @@ export class RedisCounter {
     await Promise.all([this.#settlements.close(), this.quotas.close()]);
   }
 
-  /** `reads`: '1' counts nothing. */
+  /** `lease`: absent where concurrency is not bounded; `isRead`: counts nothing. */
   async #run(
     charge: Charge,
-    { windows, leases }: AccountNames,
-    lease: string,
-    reads: '0' | '1',
+    { windows, leases, partMs }: AccountNames,
+    lease = '',
+    isRead = false,
   ): Promise<LimitCount | 'unanswered' | 'unsent'> {
     const { requests, cost, burst, concurrency, windowMs, perAddress, quota } = charge.bounds;
     const limits = [requests, cost, burst, concurrency].map((limit) => String(limit ?? -1));
-    const args = [String(partMsOf(windowMs)), ...limits, String(charge.cost), lease, String(this.#leaseMs)];
+    const args = [String(partMs), ...limits, String(charge.cost), lease, String(this.#leaseMs)];
     const names = [windows, leases];
     const claim = quota && this.quotas.claim(charge, quota);
     const bound = charge.address === undefined ? undefined : perAddress;
-    if (claim !== undefined || bound !== undefined || reads === '1') {
+    if (claim !== undefined || bound !== undefined || isRead) {
       const ofAddress = `${windows.slice(0, -String(windowMs).length)}address:${charge.address}:${bound?.windowMs}`;
       names.push(claim?.name ?? windows, bound === undefined ? windows : ofAddress);
-      args.push(reads, String(bound?.requests ?? -1), String(partMsOf(bound?.windowMs ?? windowMs)));
+      args.push(isRead ? '1' : '0', String(bound?.requests ?? -1), String(partMsOf(bound?.windowMs ?? windowMs)));
       args.push(...(claim?.args ?? []));
     }
     let isSent = false;
@@ -113,6 +113,7 @@ export class RedisCounter {
   }
 }
 
+/** Bounds by their names in the scripts; others have their own. */
 const overNames: Readonly<Record<string, BoundName>> = {
   r: 'requests',
   c: 'cost',
@@ -134,8 +135,7 @@ function parseCount(reply: unknown, { bounds }: Charge, claim: QuotaClaim | unde
   const standings: BoundStanding[] = [];
   for (const [index, name] of windowNames.entries()) {
     const limit = name === 'address' ? bounds.perAddress?.requests : bounds[name];
-    const inUse = used[index * 2] ?? -1;
-    const freeMs = used[index * 2 + 1] ?? -1;
+    const [inUse = -1, freeMs = -1] = used.slice(index * 2);
     if (limit === undefined || inUse < 0) continue;
     standings.push({ name, remaining: Math.max(0, limit - inUse), freeInMs: freeMs < 0 ? undefined : freeMs });
   }
@@ -161,11 +161,6 @@ interface Settlement {
   readonly leases: string[];
 }
 
-interface LeasedRequest {
-  readonly account: AccountNames;
-  renewAtMs: number;
-}
-
 /** Accounts with a waiting settlement at most, and scripts in flight. */
 const maxWaiting = 8_192;
 const maxRunning = 256;
@@ -173,17 +168,16 @@ const maxRunning = 256;
 const maxLeases = 256;
 
 /**
- * Final costs and ended leases of the requests of one process, waiting to be written in the background: grouped by
- * account, bounded in number. Leases of requests in flight are renewed. A superfluous lease (after an admission or
- * settlement without an answer) ends without a renewal.
+ * Final costs and ended leases of the requests of one process, written in the background: grouped by account, bounded in
+ * number. Leases of requests in flight are renewed. A superfluous lease (after an admission or settlement without an
+ * answer) ends without a renewal.
  */
 class Settlements {
   readonly #store: Store;
   readonly #onLost: () => void;
   readonly #leaseMs: number;
   readonly #waiting = new Map<string, Settlement>();
-  /** Requests in flight, by lease. */
-  readonly #inFlight = new Map<string, LeasedRequest>();
+  readonly #inFlight = new Map<string, { readonly leases: string; renewAtMs: number }>();
   readonly #renewals: NodeJS.Timeout;
   readonly #running = new Set<Promise<void>>();
   #isPlanned = false;
@@ -196,8 +190,8 @@ class Settlements {
   }
 
   /** Renews the lease of an admitted request until `end`. */
-  begin(account: AccountNames, lease: string): void {
-    this.#inFlight.set(lease, { account, renewAtMs: performance.now() + this.#leaseMs / 3 });
+  begin({ leases }: AccountNames, lease: string): void {
+    this.#inFlight.set(lease, { leases, renewAtMs: performance.now() + this.#leaseMs / 3 });
   }
 
   /** Settles a request. `extraCost`: beyond the charge. `lease`: absent where concurrency is not bounded. */
@@ -244,9 +238,10 @@ class Settlements {
   }
 
   async #write({ account, extraCost, leases }: Settlement): Promise<void> {
-    const cost = String(rounded(extraCost));
-    for (let first = 0; first === 0 || first < leases.length; first += maxLeases) {
-      const args = [String(account.partMs), first === 0 ? cost : '0', ...leases.slice(first, first + maxLeases)];
+    let cost = String(rounded(extraCost));
+    for (const some of piecesOf(leases)) {
+      const args = [String(account.partMs), cost, ...some];
+      cost = '0';
       const outcome = await this.#store.write(account.windows, (client) =>
         runScript(client, settlement, [account.windows, account.leases], args),
       );
@@ -256,22 +251,24 @@ class Settlements {
 
   #renew(): void {
     const nowMs = performance.now();
-    const due = new Map<string, string[]>();
-    for (const [lease, request] of this.#inFlight) {
-      if (request.renewAtMs > nowMs) continue;
-      request.renewAtMs = nowMs + this.#leaseMs / 3;
-      const leases = due.get(request.account.leases) ?? [];
-      leases.push(lease);
-      due.set(request.account.leases, leases);
+    const due = [...this.#inFlight].filter(([, { renewAtMs }]) => renewAtMs <= nowMs);
+    for (const [, request] of due) request.renewAtMs = nowMs + this.#leaseMs / 3;
+    for (const [key, requests] of Map.groupBy(due, ([, { leases }]) => leases)) {
+      const leases = requests.map(([lease]) => lease);
+      void this.#renewSome(key, leases);
     }
-    for (const [key, leases] of due) void this.#renewSome(key, leases);
   }
 
+  /** After a failed renewal the lease ends: its request no longer counts as in flight. */
   async #renewSome(key: string, leases: readonly string[]): Promise<void> {
-    for (let first = 0; first < leases.length; first += maxLeases) {
-      const args = [String(this.#leaseMs), ...leases.slice(first, first + maxLeases)];
-      // After a failed renewal the lease ends: its request no longer counts as in flight.
-      await this.#store.write(key, (client) => runScript(client, renewal, [key], args));
+    for (const some of piecesOf(leases)) {
+      await this.#store.write(key, (client) => runScript(client, renewal, [key], [String(this.#leaseMs), ...some]));
     }
   }
+}
+
+/** The leases of each script: one at least, for the cost. */
+function piecesOf(leases: readonly string[]): readonly (readonly string[])[] {
+  const scripts = Math.max(1, Math.ceil(leases.length / maxLeases));
+  return Array.from({ length: scripts }, (_, at) => leases.slice(at * maxLeases, (at + 1) * maxLeases));
 }

@@ -1,4 +1,5 @@
 /** Quotas in Redis: the arguments of a request's script, and reports of what this process counted by itself. */
+import { Rounds } from '../rounds.ts';
 import { runScript, type Store } from '../redis.ts';
 import { type CalendarDay, periods } from './calendar.ts';
 import type { BoundStanding, Charge, Quota } from './counter.ts';
@@ -11,12 +12,10 @@ const keptAfterMs = 5 * 86_400_000;
 const everyMs = 2_000;
 /** One loss concerns many accounts: they are reported once within this time. */
 const calmMs = 60_000;
-/** Reports at a time. */
-const atOnce = 32;
 /** Accounts that wait for a report at most: those that `Quotas` has, about. */
 const mostWaiting = 262_144;
 
-/** One request's, or one report's, part in a script. */
+/** One request's part in a script. */
 export interface QuotaClaim {
   /** The hash of the month. */
   readonly name: string;
@@ -35,27 +34,24 @@ export class RedisQuotas {
   readonly #quotas: Quotas;
   readonly #onLost: () => void;
   readonly #waiting = new Set<QuotaUse>();
-  readonly #timer: NodeJS.Timeout;
-  #isPlanned = false;
+  readonly #rounds = new Rounds(
+    everyMs,
+    () => [...this.#waiting],
+    (use) => this.#report(use),
+  );
   #reportedAllAtMs = -Infinity;
-  #reporting: Promise<void> | undefined;
 
   /** `process`: a unique name. `onLost`: called for an account that cannot be reported for want of room. */
-  constructor(
-    store: Store,
-    prefix: string,
-    process: string,
-    { quotas, onLost }: { quotas: Quotas; onLost: () => void },
-  ) {
+  constructor(store: Store, prefix: string, process: string, quotas: Quotas, onLost: () => void) {
     this.#store = store;
     this.#prefix = prefix;
     this.#process = process;
     this.#quotas = quotas;
     this.#onLost = onLost;
-    this.#timer = setInterval(() => void this.#report(), everyMs).unref();
+    // Reported with the account's next request, or soon.
+    quotas.onCounted = (use) => this.#note(use);
   }
 
-  /** The claim of a request. */
   claim(charge: Charge, quota: Quota): QuotaClaim {
     const claimed = this.#quotas.charge(charge, quota);
     const { use, units, today, nowMs } = claimed;
@@ -69,59 +65,32 @@ export class RedisQuotas {
   settle(charge: Charge, quota: Quota, extraCost: number): void {
     if (quota.unit !== 'cost' || extraCost <= 0) return;
     this.#quotas.settle(charge, quota, extraCost);
-    if (this.#isPlanned) return;
-    this.#isPlanned = true;
-    setImmediate(() => {
-      this.#isPlanned = false;
-      void this.#report();
-    });
-  }
-
-  /** This process has counted for the account by itself: reports it with the account's next request, or soon. */
-  note(use: QuotaUse): void {
-    if (this.#waiting.has(use)) return;
-    if (this.#waiting.size >= mostWaiting) this.#onLost();
-    else this.#waiting.add(use);
+    this.#rounds.plan();
   }
 
   /** Redis was away, and may have lost its data: reports every account. */
   reportAll(): void {
     this.#reportedAllAtMs = performance.now();
-    for (const use of this.#quotas.all()) if (use.month.known > 0) this.note(use);
-    void this.#report();
+    for (const use of this.#quotas.all()) if (use.month.known > 0) this.#note(use);
+    void this.#rounds.run();
   }
 
   /** Resolves when all accounts are reported, or Redis does not answer. */
-  async close(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#report();
-    // For units that came during a report in flight.
-    await this.#report();
+  close(): Promise<void> {
+    return this.#rounds.close();
   }
 
-  /** Single flight. */
-  #report(): Promise<void> {
-    this.#reporting ??= this.#reportWaiting().finally(() => {
-      this.#reporting = undefined;
-    });
-    return this.#reporting;
+  #note(use: QuotaUse): void {
+    if (this.#waiting.has(use)) return;
+    if (this.#waiting.size >= mostWaiting) this.#onLost();
+    else this.#waiting.add(use);
   }
 
-  async #reportWaiting(): Promise<void> {
-    const uses = [...this.#waiting];
-    for (let first = 0; first < uses.length; first += atOnce) {
-      const reports = uses.slice(first, first + atOnce).map((use) => this.#reportOne(use));
-      // Redis is away: the rest would fail, too.
-      if ((await Promise.all(reports)).includes(false)) return;
-    }
-  }
-
-  async #reportOne(use: QuotaUse): Promise<boolean> {
+  async #report(use: QuotaUse): Promise<boolean> {
     const today = this.#quotas.today();
     use.turn(today);
     const { name, process, keptMs, learn } = this.#account(use, today, this.#quotas.now());
-    const args = [process, keptMs];
-    for (const period of periods) args.push(argumentOf(use[period], undefined, 0));
+    const args = [process, keptMs, ...periods.map((period) => argumentOf(use[period], undefined, 0))];
     const outcome = await this.#store.write(name, (client) => runScript(client, quotaReport, [name], args));
     if ('failure' in outcome || !Array.isArray(outcome.value) || !learn(outcome.value)) return false;
     // More may have come meanwhile.

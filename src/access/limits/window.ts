@@ -1,5 +1,5 @@
 /** The use of a plan over time, in sliding windows. Pure. */
-import { type Bounds, type BoundStanding, burstMs, type ExceededBound, laterOf, type LimitCount } from './counter.ts';
+import { type Bounds, type BoundStanding, burstMs, type ExceededBound, laterOf } from './counter.ts';
 
 /** Parts of a span. The Lua script of `limits-script.ts` counts the same way. */
 export const partsOfSpan = 20;
@@ -19,6 +19,9 @@ const kept = partsOfSpan + 1;
  * until it has caught up.
  */
 export class Window {
+  readonly spanMs: number;
+  /** Last use that the order of eviction knows. */
+  usedAtMs = -Infinity;
   readonly #partMs: number;
   readonly #amounts = new Float64Array(kept);
   /** Number of the current part, since the clock's zero. */
@@ -28,6 +31,7 @@ export class Window {
   #oldest = 0;
 
   constructor(spanMs: number) {
+    this.spanMs = spanMs;
     this.#partMs = partMsOf(spanMs);
   }
 
@@ -64,6 +68,18 @@ export class Window {
     return (this.#oldest + kept) * this.#partMs;
   }
 
+  /** The bound of this name, unless an amount has room beside `most` in use. */
+  findOver(name: ExceededBound['name'], most: number, nowMs: number): ExceededBound | undefined {
+    const freeInMs = this.freeAtMs(nowMs, most) - nowMs;
+    return freeInMs > 0 ? { name, freeInMs } : undefined;
+  }
+
+  standing(name: BoundStanding['name'], limit: number, nowMs: number): BoundStanding {
+    const freeAtMs = this.nextFreeAtMs(nowMs);
+    const remaining = Math.max(0, Math.floor(limit - this.used(nowMs)));
+    return { name, remaining, freeInMs: freeAtMs === undefined ? undefined : freeAtMs - nowMs };
+  }
+
   #moveTo(nowMs: number): void {
     const part = Math.floor(nowMs / this.#partMs);
     const steps = Math.min(part - this.#newest, kept);
@@ -82,35 +98,24 @@ function slotOf(part: number): number {
 
 /** Windows and requests in flight of one tenant. Bounds come with every request, since plans change. */
 export class LimitAccount {
+  readonly windowMs: number;
+  usedAtMs = -Infinity;
   readonly #requests: Window;
   readonly #cost: Window;
-  readonly #burst: Window;
+  readonly #burst = new Window(burstMs);
   #inFlight = 0;
-  readonly windowMs: number;
-  /** Last use that the order of eviction knows. */
-  usedAtMs = -Infinity;
 
   constructor(windowMs: number) {
     this.windowMs = windowMs;
     this.#requests = new Window(windowMs);
     this.#cost = new Window(windowMs);
-    this.#burst = new Window(burstMs);
-  }
-
-  /** Counts the request if all bounds have room for it. */
-  take(bounds: Bounds, charge: number, nowMs: number): LimitCount {
-    const over = this.findOver(bounds, charge, nowMs);
-    if (over === undefined) this.add(charge, nowMs);
-    const standings = this.standings(bounds, nowMs);
-    if (over === undefined) return { isAdmitted: true, standings };
-    return { isAdmitted: false, over: over.name, freeInMs: over.freeInMs, standings };
   }
 
   standings({ requests, cost, burst }: Bounds, nowMs: number): BoundStanding[] {
     const standings: BoundStanding[] = [];
-    if (requests !== undefined) standings.push(standingOf('requests', this.#requests, requests, nowMs));
-    if (cost !== undefined) standings.push(standingOf('cost', this.#cost, cost, nowMs));
-    if (burst !== undefined) standings.push(standingOf('burst', this.#burst, burst, nowMs));
+    if (requests !== undefined) standings.push(this.#requests.standing('requests', requests, nowMs));
+    if (cost !== undefined) standings.push(this.#cost.standing('cost', cost, nowMs));
+    if (burst !== undefined) standings.push(this.#burst.standing('burst', burst, nowMs));
     return standings;
   }
 
@@ -131,47 +136,11 @@ export class LimitAccount {
   /** The exceeded bound that takes longest to have room. */
   findOver({ requests, cost, burst, concurrency }: Bounds, charge: number, nowMs: number): ExceededBound | undefined {
     let over: ExceededBound | undefined;
-    if (requests !== undefined) over = laterOf(over, overOf('requests', this.#requests, requests - 1, nowMs));
+    if (requests !== undefined) over = this.#requests.findOver('requests', requests - 1, nowMs);
     // An empty window admits a request that costs more than the whole window.
-    if (cost !== undefined) over = laterOf(over, overOf('cost', this.#cost, cost - Math.min(charge, cost), nowMs));
-    if (burst !== undefined) over = laterOf(over, overOf('burst', this.#burst, burst - 1, nowMs));
+    if (cost !== undefined) over = laterOf(over, this.#cost.findOver('cost', cost - Math.min(charge, cost), nowMs));
+    if (burst !== undefined) over = laterOf(over, this.#burst.findOver('burst', burst - 1, nowMs));
     if (over !== undefined || concurrency === undefined || this.#inFlight < concurrency) return over;
     return { name: 'concurrency', freeInMs: 0 };
   }
-}
-
-/** The requests of one address within an account. */
-export class AddressAccount {
-  readonly windowMs: number;
-  readonly #requests: Window;
-  usedAtMs = -Infinity;
-
-  constructor(windowMs: number) {
-    this.windowMs = windowMs;
-    this.#requests = new Window(windowMs);
-  }
-
-  add(nowMs: number): void {
-    this.#requests.add(nowMs, 1);
-  }
-
-  findOver(requests: number, nowMs: number): ExceededBound | undefined {
-    return overOf('address', this.#requests, requests - 1, nowMs);
-  }
-
-  standing(requests: number, nowMs: number): BoundStanding {
-    return standingOf('address', this.#requests, requests, nowMs);
-  }
-}
-
-/** `most`: in use for the request to be admitted. */
-function overOf(name: ExceededBound['name'], window: Window, most: number, nowMs: number): ExceededBound | undefined {
-  const freeInMs = window.freeAtMs(nowMs, most) - nowMs;
-  return freeInMs > 0 ? { name, freeInMs } : undefined;
-}
-
-function standingOf(name: BoundStanding['name'], window: Window, limit: number, nowMs: number): BoundStanding {
-  const freeAtMs = window.nextFreeAtMs(nowMs);
-  const remaining = Math.max(0, Math.floor(limit - window.used(nowMs)));
-  return { name, remaining, freeInMs: freeAtMs === undefined ? undefined : freeAtMs - nowMs };
 }

@@ -2,7 +2,6 @@
  * Usage of a gateway without Redis, in the process that keeps it for all: the single one, or the primary of workers. With
  * a folder it outlives the process.
  */
-import { join } from 'node:path';
 import type { Journal } from '../../metrics/index.ts';
 import { KeptRecords } from '../kept-records.ts';
 import {
@@ -25,7 +24,6 @@ import {
   type UsageSubject,
 } from './usage-store.ts';
 
-const fileName = 'usage.jsonl';
 /** Age at which hours are dropped. */
 const keptMs = 48 * hourMs;
 /** Sums of an hour and subject at most: an hour of as many keys, or days of a few. */
@@ -39,18 +37,15 @@ interface KeptSums<Subject> {
   readonly period: string;
   readonly subject: Subject;
   readonly sums: UsageSums;
-}
-
-/** Sums of an hour, with the last report of each process in them. */
-interface HourSums extends KeptSums<UsageSubject> {
-  readonly reported: Map<string, number>;
+  /** The last report of each process in the sums of an hour. */
+  reported?: Map<string, number>;
 }
 
 interface LocalUsageOptions {
   /** Absent: usage lasts as long as the process. */
   readonly folder?: string | undefined;
-  /** Called when the folder cannot be written (with the reason), and when it can again. */
-  readonly onTrouble?: ((reason: string | undefined) => void) | undefined;
+  /** Records troubles of the folder. */
+  readonly journal?: Journal | undefined;
   /** Sums are dropped for want of room. */
   readonly onLost?: (() => void) | undefined;
   /** Unix time in ms. Default: the system's. */
@@ -60,24 +55,19 @@ interface LocalUsageOptions {
 /** Adds up the reports of the processes, by hour and by day. */
 export class LocalUsage implements UsageStore {
   readonly source = 'memory';
-  readonly #hours = new Map<string, HourSums>();
+  readonly #hours = new Map<string, KeptSums<UsageSubject>>();
   readonly #days = new Map<string, KeptSums<UsageHolder>>();
-  readonly #records: KeptRecords<KeptSums<UsageSubject | UsageHolder>> | undefined;
+  readonly #records: KeptRecords<KeptSums<UsageSubject> | KeptSums<UsageHolder>> | undefined;
   readonly #onLost: () => void;
   readonly #now: () => number;
   #droppedIn = '';
 
-  constructor({
-    folder,
-    onTrouble = () => undefined,
-    onLost = () => undefined,
-    now = Date.now,
-  }: LocalUsageOptions = {}) {
+  constructor({ folder, journal, onLost = () => undefined, now = Date.now }: LocalUsageOptions = {}) {
     this.#onLost = onLost;
     this.#now = now;
     if (folder === undefined) return;
-    const all = (): KeptSums<UsageSubject | UsageHolder>[] => [...this.#hours.values(), ...this.#days.values()];
-    const records = new KeptRecords({ path: join(folder, fileName), lineOf, all, onTrouble });
+    const all = () => [...this.#hours.values(), ...this.#days.values()];
+    const records = new KeptRecords(folder, 'usage', journal, { lineOf, all });
     this.#records = records;
     for (const line of records.read()) this.#restore(line);
     this.#dropOld();
@@ -86,14 +76,15 @@ export class LocalUsage implements UsageStore {
   add(report: PendingReport): Promise<boolean> {
     const { hour, subject, process, number, sums } = report;
     this.#dropOld();
-    const ofHour = this.#hourOf(hour, subject);
-    if ((ofHour.reported.get(process) ?? 0) >= number) return Promise.resolve(true);
-    ofHour.reported.set(process, number);
+    const ofHour = this.#sumsOf(this.#hours, mostHours, hour, subject);
+    const reported = (ofHour.reported ??= new Map<string, number>());
+    if ((reported.get(process) ?? 0) >= number) return Promise.resolve(true);
+    reported.set(process, number);
     ofHour.sums.addAll(sums);
     this.#records?.note(ofHour);
     const holder = holderOf(subject);
     if (holder !== undefined) {
-      const ofDay = this.#dayOf(hour.slice(0, 10), holder);
+      const ofDay = this.#sumsOf(this.#days, mostDays, hour.slice(0, 10), holder);
       ofDay.sums.addAll(byOutcome(sums));
       this.#records?.note(ofDay);
     }
@@ -118,18 +109,14 @@ export class LocalUsage implements UsageStore {
     this.#records?.close();
   }
 
-  #hourOf(hour: string, subject: UsageSubject): HourSums {
-    const begin = () => ({ period: hour, subject, sums: new UsageSums(), reported: new Map<string, number>() });
-    return this.#findOrBegin(this.#hours, mostHours, nameOf(hour, subject), begin);
-  }
-
-  #dayOf(day: string, holder: UsageHolder): KeptSums<UsageHolder> {
-    const begin = () => ({ period: day, subject: holder, sums: new UsageSums() });
-    return this.#findOrBegin(this.#days, mostDays, nameOf(day, holder), begin);
-  }
-
   /** The oldest sums make room for new ones. */
-  #findOrBegin<Kept>(all: Map<string, Kept>, most: number, name: string, begin: () => Kept): Kept {
+  #sumsOf<Subject extends UsageSubject | UsageHolder>(
+    all: Map<string, KeptSums<Subject>>,
+    most: number,
+    period: string,
+    subject: Subject,
+  ): KeptSums<Subject> {
+    const name = nameOf(period, subject);
     const known = all.get(name);
     if (known !== undefined) return known;
     if (all.size >= most) {
@@ -137,7 +124,7 @@ export class LocalUsage implements UsageStore {
       if (first !== undefined) all.delete(first);
       this.#onLost();
     }
-    const begun = begin();
+    const begun = { period, subject, sums: new UsageSums() };
     all.set(name, begun);
     return begun;
   }
@@ -157,12 +144,11 @@ export class LocalUsage implements UsageStore {
   #restore(line: string): void {
     const row = parseLine(line);
     if (row === undefined) return;
-    const { period, subject, sums } = row;
-    const restored = new UsageSums();
-    restored.addAll(sums);
-    if (subject.length === 3) {
-      this.#hours.set(nameOf(period, subject), { period, subject, sums: restored, reported: new Map() });
-    } else this.#days.set(nameOf(period, subject), { period, subject, sums: restored });
+    const { period, subject } = row;
+    const sums = new UsageSums();
+    sums.addAll(row.sums);
+    if (subject.length === 3) this.#hours.set(nameOf(period, subject), { period, subject, sums });
+    else this.#days.set(nameOf(period, subject), { period, subject, sums });
   }
 }
 
@@ -170,7 +156,7 @@ function nameOf(period: string, subject: UsageSubject | UsageHolder): string {
   return JSON.stringify([period, ...subject]);
 }
 
-function lineOf({ period, subject, sums }: KeptSums<UsageSubject | UsageHolder>): string {
+function lineOf({ period, subject, sums }: KeptSums<UsageSubject> | KeptSums<UsageHolder>): string {
   const ofNames = sums.list.map(([name, { requests, cost, bytes, saved }]) => [name, requests, cost, bytes, saved]);
   return JSON.stringify([period, subject, ofNames]);
 }
@@ -192,12 +178,4 @@ function parseLine(line: string) {
   } catch {
     return undefined;
   }
-}
-
-/** Records troubles of the folder that keeps usage. `reason`: an error code of the system; `undefined`: its end. */
-export function usageTroubles(journal: Journal): (reason: string | undefined) => void {
-  return (reason) => {
-    if (reason === undefined) journal.record('usage kept', {}, 'usage is kept on the disk again');
-    else journal.record('usage unkept', { reason }, 'usage is not kept on the disk, and a restart forgets it');
-  };
 }

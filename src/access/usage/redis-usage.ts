@@ -4,19 +4,21 @@
  * `PREFIX:usage:2026-11:["wallet-a","acme"]`, with the sums of its days. Reports are idempotent: each process's last report
  * number stands beside the sums, so that a repeated report is added once; one hash gets those of a process in their order.
  */
+import { rounded } from '../limits/cost.ts';
 import { runScript, script, type Store } from '../redis.ts';
 import {
   byOutcome,
   covers,
   type DaySums,
-  fieldsOf,
   holderOf,
   hourMs,
   hourOf,
+  measures,
   type NamedSums,
+  noSums,
   type PendingReport,
   rowsOf,
-  sumsOfFields,
+  UsageSums,
   type UsageHolder,
   type UsageQuery,
   type UsageRow,
@@ -28,7 +30,6 @@ import {
 const keptMs = 40 * 24 * hourMs;
 /** Two months and a day: the days of a month are shown until the end of the next one. */
 const daysKeptMs = 63 * 24 * hourMs;
-/** Hashes read at a time. */
 const atOnce = 64;
 
 /** KEYS: hash. ARGV: the process, the report's number, TTL in ms, then fields and their additions. */
@@ -80,7 +81,6 @@ export class RedisUsage implements UsageStore {
     return 'value' in (await this.#store.write(key, (client) => runScript(client, addition, [key], args)));
   }
 
-  /** Stops above `mostRows`. */
   async read(query: UsageQuery): Promise<UsageRow[] | undefined> {
     const rows: UsageRow[] = [];
     for (const hour of hoursOf(query)) {
@@ -113,7 +113,6 @@ export class RedisUsage implements UsageStore {
     });
   }
 
-  /** The connection is its owner's. */
   close(): void {}
 
   #monthOf(holder: UsageHolder, month: string): string {
@@ -151,4 +150,27 @@ function parseSubject(text: string): UsageSubject | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Fields of a hash, `PREFIXname|measure`, with their additions, alternating. */
+function fieldsOf(named: readonly NamedSums[], prefix = ''): string[] {
+  return named.flatMap(([name, sums]) =>
+    measures.flatMap((measure) => {
+      return sums[measure] === 0 ? [] : [`${prefix}${name}|${measure}`, String(rounded(sums[measure]))];
+    }),
+  );
+}
+
+/** The sums in a hash with such fields; others are ignored. */
+function sumsOfFields(hash: Readonly<Record<string, string>>): readonly NamedSums[] {
+  const all = new UsageSums();
+  for (const [field, value] of Object.entries(hash)) {
+    const [, name, measure] = /^((?:\d\d\|)?[a-z]+(?:\|[a-z]+)?)\|([a-z]+)$/.exec(field) ?? [];
+    if (name !== undefined && isMeasure(measure)) all.addAll([[name, { ...noSums, [measure]: Number(value) }]]);
+  }
+  return all.list;
+}
+
+function isMeasure(text: string | undefined): text is (typeof measures)[number] {
+  return measures.some((measure) => measure === text);
 }

@@ -1,16 +1,14 @@
 /** Usage as plain data: sums by hour and key, by day and holder, their rows, and the interface of what keeps them. */
-import type { AccessOperation, Principal } from '../keys/principals.ts';
+import { type AccessOperation, accessOperations, type Principal } from '../keys/principals.ts';
 import { rounded } from '../limits/cost.ts';
 
-const operations = ['read', 'view', 'encode', 'submit', 'pass'] as const satisfies readonly AccessOperation[];
-/** Outcomes of requests in usage. */
+/** Outcomes of requests, as they are charged; `refused` is free. `local`: answered here without a node. */
 export const usageOutcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'] as const;
 /** One of them. */
-type UsageOutcome = (typeof usageOutcomes)[number];
+export type UsageOutcome = (typeof usageOutcomes)[number];
 
 /** Sums for one key, hour, operation and outcome. Requests without a key share one row per plan. */
 export interface UsageRow {
-  /** Begin of the hour, ISO 8601 in UTC. */
   readonly hour: string;
   readonly key: string | null;
   readonly tenant: string | null;
@@ -79,15 +77,19 @@ export function covers(query: UsageQuery, hour: string, [key, tenant]: UsageSubj
   return (query.key === undefined || query.key === key) && (query.tenant === undefined || query.tenant === tenant);
 }
 
-const measures = ['requests', 'cost', 'bytes', 'saved'] as const;
+/** The measures of requests. */
+export const measures = ['requests', 'cost', 'bytes', 'saved'] as const;
 type Sums = { -readonly [Measure in (typeof measures)[number]]: number };
+
+/** Sums of nothing. */
+export const noSums: Readonly<Sums> = { requests: 0, cost: 0, bytes: 0, saved: 0 };
 
 /** Sums under `operation|outcome`, or under an outcome alone. */
 export type NamedSums = readonly [name: string, sums: Readonly<Sums>];
 
 /** `operation|outcome`, made once: each request looks one up. */
 const sumsNames = Object.fromEntries(
-  operations.map((operation) => [
+  accessOperations.map((operation) => [
     operation,
     Object.fromEntries(usageOutcomes.map((outcome) => [outcome, `${operation}|${outcome}`])),
   ]),
@@ -109,7 +111,6 @@ export class UsageSums {
     for (const [name, amounts] of named) this.#addTo(name, amounts);
   }
 
-  /** A copy, as plain data. */
   get list(): readonly NamedSums[] {
     return [...this.#sums].map(([name, sums]) => [name, { ...sums }]);
   }
@@ -130,31 +131,6 @@ export class UsageSums {
 /** The same sums under their outcomes alone. */
 export function byOutcome(named: readonly NamedSums[]): readonly NamedSums[] {
   return named.map(([name, sums]) => [name.slice(name.indexOf('|') + 1), sums]);
-}
-
-/** Fields of a Redis hash, `PREFIXname|measure`, with their additions, alternating. */
-export function fieldsOf(named: readonly NamedSums[], prefix = ''): string[] {
-  return named.flatMap(([name, sums]) =>
-    measures.flatMap((measure) => {
-      return sums[measure] === 0 ? [] : [`${prefix}${name}|${measure}`, String(rounded(sums[measure]))];
-    }),
-  );
-}
-
-/** The sums in a hash with such fields; others are ignored. */
-export function sumsOfFields(hash: Readonly<Record<string, string>>): readonly NamedSums[] {
-  const all = new UsageSums();
-  for (const [field, value] of Object.entries(hash)) {
-    const [, name, measure] = /^((?:\d\d\|)?[a-z]+(?:\|[a-z]+)?)\|([a-z]+)$/.exec(field) ?? [];
-    if (name !== undefined && isMeasure(measure)) all.addAll([[name, { ...noSums, [measure]: Number(value) }]]);
-  }
-  return all.list;
-}
-
-const noSums: Readonly<Sums> = { requests: 0, cost: 0, bytes: 0, saved: 0 };
-
-function isMeasure(text: string | undefined): text is (typeof measures)[number] {
-  return measures.some((measure) => measure === text);
 }
 
 /** The rows of sums under `operation|outcome`. */
@@ -204,18 +180,14 @@ export function mergeRows(rows: readonly UsageRow[]): UsageRow[] {
   for (const row of rows) {
     const { hour, key, tenant, plan, operation, outcome } = row;
     const name = JSON.stringify([hour, key, tenant, plan, operation, outcome]);
-    const known = merged.get(name);
-    merged.set(name, known === undefined ? row : added(known, row));
+    const { requests, cost, bytes, saved } = merged.get(name) ?? noSums;
+    merged.set(name, {
+      ...row,
+      requests: requests + row.requests,
+      cost: rounded(cost + row.cost),
+      bytes: bytes + row.bytes,
+      saved: saved + row.saved,
+    });
   }
   return [...merged.entries()].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, row]) => row);
-}
-
-function added(one: UsageRow, other: UsageRow): UsageRow {
-  return {
-    ...one,
-    requests: one.requests + other.requests,
-    cost: rounded(one.cost + other.cost),
-    bytes: one.bytes + other.bytes,
-    saved: one.saved + other.saved,
-  };
 }

@@ -1,9 +1,11 @@
+/** Usage by key: counted in each process, added to the store of all, and read by operators and holders. */
 import { randomUUID } from 'node:crypto';
 import type { AccessOperation, Principal } from '../keys/principals.ts';
-import type { Settled } from '../limits/cost.ts';
-import { type HolderUsage, holderUsageOf } from './holder-usage.ts';
+import { rounded, type Settled } from '../limits/cost.ts';
+import { Rounds } from '../rounds.ts';
 import {
   covers,
+  type DaySums,
   holderOf,
   hourMs,
   hourOf,
@@ -11,6 +13,7 @@ import {
   monthBefore,
   type PendingReport,
   rowsOf,
+  usageOutcomes,
   UsageSums,
   usageSubjectOf,
   type UsageQuery,
@@ -28,6 +31,15 @@ interface UsageReport {
   readonly rows: readonly UsageRow[];
 }
 
+/** Amounts of requests. */
+interface Amounts {
+  readonly requests: number;
+  /** Bytes of the answers' bodies. */
+  readonly bytes: number;
+  /** In the units of `access.costs`. */
+  readonly cost: number;
+}
+
 interface UsageEntry {
   readonly hour: string;
   readonly subject: UsageSubject;
@@ -41,29 +53,27 @@ interface UsageEntry {
 
 /** Tenants that are counted since the start; requests of further ones count together. */
 const mostTenants = 1_000;
-/** Name of requests without a key, and of tenants beyond the bound. */
 const others = ['(no key)', '(others)'] as const;
 
 /** Entries in memory at most: an hour of as many keys, or days of a few. */
 const maxEntries = 20_000;
-/** Keys whose reports are under way at a time. */
-const atOnce = 32;
-/** Interval of reports. */
 const everyMs = 5_000;
+
+/** The entries of one key. */
+type HolderEntries = [name: string, entry: UsageEntry][];
 
 /** Usage by key: counted here, and added to the store of all processes every few seconds. */
 export class Usage {
   readonly #store: UsageStore;
   readonly #onLost: () => void;
   readonly #entries = new Map<string, UsageEntry>();
-  readonly #timer: NodeJS.Timeout;
+  readonly #rounds: Rounds<HolderEntries>;
   readonly #tenants = new Map<string, { asked: number; refused: number }>();
   /** The newest entry of each key's principal. */
   readonly #newest = new WeakMap<Principal, UsageEntry>();
   readonly #now: () => number;
   readonly #process = randomUUID();
   #number = 0;
-  #flushing: Promise<boolean> | undefined;
   #hour = { endMs: 0, name: '' };
 
   /** `onLost`: sums of an hour and key are dropped for want of room. `now`: Unix time in ms. */
@@ -71,7 +81,8 @@ export class Usage {
     this.#store = store;
     this.#onLost = onLost;
     this.#now = now;
-    this.#timer = setInterval(() => void this.#flush(), everyMs).unref();
+    const holders = () => [...Map.groupBy(this.#entries, ([, { subject }]) => subject.slice(0, 2).join('\n')).values()];
+    this.#rounds = new Rounds(everyMs, holders, (entries) => this.#reportInOrder(entries));
   }
 
   add(principal: Principal, settled: Settled, cost: number): void {
@@ -79,7 +90,7 @@ export class Usage {
     const isSaved = status < 400 && (outcome === 'hit' || outcome === 'collapsed' || outcome === 'local');
     const amounts = { requests: 1, cost, bytes, saved: isSaved ? 1 : 0 };
     this.#tenantOf(principal).asked += 1;
-    this.#entryOf(principal)?.sums.add(operation, outcome, amounts);
+    this.#entryOf(principal).sums.add(operation, outcome, amounts);
   }
 
   addRefusal(principal: Principal, operation: AccessOperation): void {
@@ -87,12 +98,12 @@ export class Usage {
     const tenant = this.#tenantOf(principal);
     tenant.asked += 1;
     tenant.refused += 1;
-    this.#entryOf(principal)?.sums.add(operation, 'refused', amounts);
+    this.#entryOf(principal).sums.add(operation, 'refused', amounts);
   }
 
   /** Adds bytes that a client gets behind an answer that is counted already: of a stream. */
   addBytes(principal: Principal, operation: AccessOperation, bytes: number): void {
-    this.#entryOf(principal)?.sums.add(operation, 'hit', { requests: 0, cost: 0, bytes, saved: 0 });
+    this.#entryOf(principal).sums.add(operation, 'hit', { requests: 0, cost: 0, bytes, saved: 0 });
   }
 
   /** Requests and refusals of each tenant since the start. */
@@ -101,18 +112,17 @@ export class Usage {
   }
 
   async report(query: UsageQuery): Promise<UsageReport> {
-    const store = this.#store;
-    const isReported = await this.#flush();
-    const rows = await store.read(query);
+    const isReported = await this.#rounds.run();
+    const rows = await this.#store.read(query);
     if (rows === undefined) return { source: 'memory', isComplete: false, rows: this.#rowsHere(query) };
-    return { source: store.source, isComplete: isReported, rows: mergeRows(rows) };
+    return { source: this.#store.source, isComplete: isReported, rows: mergeRows(rows) };
   }
 
   /**
    * The use of a key, as of its processes' last reports; `undefined`: the store does not answer, or the principal has no
    * key.
    */
-  async ofHolder(principal: Principal): Promise<HolderUsage | undefined> {
+  async ofHolder(principal: Principal) {
     const holder = holderOf(usageSubjectOf(principal));
     if (holder === undefined) return undefined;
     const today = hourOf(this.#now()).slice(0, 10);
@@ -120,15 +130,22 @@ export class Usage {
     const last = monthBefore(month);
     const store = this.#store;
     const [days, lastDays] = await Promise.all([store.readDays(holder, month), store.readDays(holder, last)]);
-    return days === undefined || lastDays === undefined ? undefined : holderUsageOf(today, last, days, lastDays);
+    if (days === undefined || lastDays === undefined) return undefined;
+    return {
+      day: usageOf(
+        today,
+        days.filter(({ day }) => day === today),
+      ),
+      month: usageOf(month, days),
+      lastMonth: usageOf(last, lastDays),
+      /** Those of the month with requests, oldest first. */
+      days: days.map((one) => usageOf(one.day, [one])),
+    };
   }
 
   /** Resolves when all usage is in the store, or that does not answer. */
   async close(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#flush();
-    // For usage that came during a report in flight.
-    await this.#flush();
+    await this.#rounds.close();
     this.#store.close();
   }
 
@@ -150,7 +167,7 @@ export class Usage {
     return mergeRows(rows);
   }
 
-  #entryOf(principal: Principal): UsageEntry | undefined {
+  #entryOf(principal: Principal): UsageEntry {
     const nowMs = this.#now();
     if (nowMs >= this.#hour.endMs || nowMs < this.#hour.endMs - hourMs) {
       this.#hour = { endMs: (Math.floor(nowMs / hourMs) + 1) * hourMs, name: hourOf(nowMs) };
@@ -187,30 +204,12 @@ export class Usage {
     this.#onLost();
   }
 
-  /** Resolves to whether all usage is in the store. Single flight. */
-  #flush(): Promise<boolean> {
-    this.#flushing ??= this.#report().finally(() => {
-      this.#flushing = undefined;
-    });
-    return this.#flushing;
-  }
-
-  async #report(): Promise<boolean> {
-    const holders = [...Map.groupBy(this.#entries, ([, { subject }]) => subject.slice(0, 2).join('\n')).values()];
-    for (let first = 0; first < holders.length; first += atOnce) {
-      const some = holders.slice(first, first + atOnce).map((entries) => this.#reportInOrder(entries));
-      // The store is away: the rest would fail, too.
-      if ((await Promise.all(some)).includes(false)) return false;
-    }
-    return true;
-  }
-
   /**
    * Reports the entries of one key in the order of their numbers: the sums of its days know the last number alone. So a
    * report without a confirmation is repeated ahead of all others, and there is one at most.
    */
-  async #reportInOrder(entries: readonly (readonly [name: string, entry: UsageEntry])[]): Promise<boolean> {
-    const isSent = ([, { sent }]: (typeof entries)[number]): boolean => sent !== undefined;
+  async #reportInOrder(entries: HolderEntries): Promise<boolean> {
+    const isSent = ([, { sent }]: HolderEntries[number]): boolean => sent !== undefined;
     for (const [name, entry] of [...entries.filter(isSent), ...entries.filter((one) => !isSent(one))]) {
       if (!(await this.#reportEntry(name, entry))) return false;
     }
@@ -236,4 +235,25 @@ export class Usage {
     if (entry.sums.isEmpty && this.#entries.get(name) === entry) this.#drop(name);
     return true;
   }
+}
+
+/** The use of a day or month, such as `2026-11-28` or `2026-11`, also by outcome; absent ones had no request. */
+function usageOf(period: string, days: readonly DaySums[]) {
+  const sums = days.flatMap((one) => one.sums);
+  const named = usageOutcomes.flatMap((outcome) => {
+    const own = sums.filter(([name]) => name === outcome).map(([, amounts]) => amounts);
+    return own.length === 0 ? [] : [[outcome, sumOf(own)] as const];
+  });
+  const outcomes: Readonly<Record<string, Amounts>> = Object.fromEntries(named);
+  return { period, ...sumOf(Object.values(outcomes)), outcomes };
+}
+
+function sumOf(all: readonly Amounts[]): Amounts {
+  const sum = { requests: 0, bytes: 0, cost: 0 };
+  for (const { requests, bytes, cost } of all) {
+    sum.requests += requests;
+    sum.bytes += bytes;
+    sum.cost = rounded(sum.cost + cost);
+  }
+  return sum;
 }

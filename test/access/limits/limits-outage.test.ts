@@ -35,14 +35,17 @@ function linesOf({ log }: Replica, part: string): number {
 
 test('local: each replica continues its own counts', { skip: noRedis }, async (t) => {
   const { server, replicas } = await twoReplicas(t, 'local');
+  const up = () => replicas[0]!.metric('ledgergate_access_redis_up');
   // 30 of each were let in before: 70 more of each are within the plan as each replica sees it.
   assert.equal(await admittedOf(replicas, 400), 140);
   const [one] = replicas;
   assert.equal(await one!.metric('ledgergate_limits_fallback_total{choice="local"}'), 200);
   assert.equal(linesOf(one!, 'not counted in Redis'), 1, 'said once');
+  assert.equal(await up(), 0);
   await server.start();
   await eventually(async () => linesOf(one!, 'counted in Redis again'), Boolean);
   await eventually(async () => linesOf(replicas[1]!, 'counted in Redis again'), Boolean);
+  assert.equal(await up(), 1);
   const fallbacks = await one!.metric('ledgergate_limits_fallback_total{choice="local"}');
   assert.equal(await admittedOf(replicas, 200), 100, 'together again');
   assert.equal(await one!.metric('ledgergate_limits_fallback_total{choice="local"}'), fallbacks);

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Charge, Counted } from '../../../src/access/limits/counter.ts';
 import { MemoryCounter } from '../../../src/access/limits/memory-counter.ts';
-import { LimitService, type LimitServiceClient } from '../../../src/access/limits/primary-counter.ts';
-import { isAdmitted, planOf, principalOf, replica, type Replica, serviceClient } from '../../support/limits.ts';
+import { GatewayCounts } from '../../../src/access/limits/primary-counter.ts';
+import { isAdmitted, peersOf, planOf, principalOf, replica, type Replica } from '../../support/limits.ts';
 
 function charge(subject: string, changes: Partial<Charge> = {}): Charge {
   return { subject, hasKey: true, bounds: { windowMs: 10_000, requests: 3 }, cost: 1, ...changes };
@@ -38,11 +38,9 @@ test('an address forgets its debt only when as many others as there are accounts
 });
 
 test('workers together get what one process would grant, and a worker that is gone holds no place', async (t) => {
-  const service = new LimitService();
+  const service = new GatewayCounts();
   const principal = principalOf(planOf({ requests: 10, concurrency: 6 }));
-  const join = (id: number): Promise<Replica> => {
-    return replica(t, { limitService: serviceClient(service, id), processes: 2 });
-  };
+  const join = (id: number): Promise<Replica> => replica(t, { peers: peersOf(service, id), processes: 2 });
   const hammer = async (...workers: readonly Replica[]) => {
     const turns = [...Array(20).keys()].map(async (at) => workers[at % workers.length]!.ask(principal));
     return (await Promise.all(turns)).filter(isAdmitted).length;
@@ -57,7 +55,7 @@ test('workers together get what one process would grant, and a worker that is go
 });
 
 test('a request that is counted after the exit of its worker holds no place', async () => {
-  const service = new LimitService();
+  const service = new GatewayCounts();
   const bounds = { windowMs: 10_000, requests: 100, concurrency: 2 };
   const [late, other] = [service.handlersFor(1), service.handlersFor(2)];
   service.release(1);
@@ -71,16 +69,17 @@ test('a request that is counted after the exit of its worker holds no place', as
 test('a primary that does not answer is not waited for twice, and gets back what it may have counted', async (t) => {
   const settled: number[] = [];
   let asked = 0;
-  const limitService: LimitServiceClient = {
+  const limitService = {
     take: () => {
       asked += 1;
       return Promise.reject(new Error('no answer'));
     },
-    settle: ({ id }) => settled.push(id),
+    settle: ({ id }: { readonly id: number }) => settled.push(id),
     countAlone: () => assert.fail('the plan has no quota'),
     standings: () => Promise.reject(new Error('no answer')),
   };
-  const worker = await replica(t, { limitService, processes: 3 });
+  const { usage: usageStore } = new GatewayCounts();
+  const worker = await replica(t, { peers: { limitService, usageStore }, processes: 3 });
   const principal = principalOf(planOf({ requests: 3 }));
   const taken = [await worker.ask(principal), await worker.ask(principal)];
   assert.deepEqual(taken.map(isAdmitted), [true, false], 'one of three: its share of three processes');

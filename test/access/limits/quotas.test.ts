@@ -6,17 +6,17 @@ import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Principal } from '../../../src/access/keys/principals.ts';
 import type { Quota } from '../../../src/access/limits/counter.ts';
-import { LimitService, type LimitServiceClient } from '../../../src/access/limits/primary-counter.ts';
+import { GatewayCounts } from '../../../src/access/limits/primary-counter.ts';
 import { GatewayError } from '../../../src/ledger/errors.ts';
 import { fc } from '../../support/fast-check.ts';
 import {
   anonymousOf,
   isAdmitted,
+  peersOf,
   planOf,
   principalOf,
   replica,
   type Replica,
-  serviceClient,
   settle,
   type Ticket,
 } from '../../support/limits.ts';
@@ -160,11 +160,11 @@ test('the standing charges nothing and has each bound, its limit and its span', 
   for (const _ of [1, 2]) {
     const standing = await one.limits.standing(principal, '192.0.2.1');
     assert.deepEqual(
-      standing?.map(({ freeInMs: _freeInMs, ...rest }) => rest),
+      standing?.map(({ freeInMs: _, ...rest }) => rest),
       [
         { name: 'requests', limit: 10, windowMs: 60_000, remaining: 9 },
         { name: 'address', limit: 4, windowMs: 5_000, remaining: 3 },
-        { name: 'month', limit: 100, windowMs: 28 * 24 * hour, remaining: 99 },
+        { name: 'month', limit: 100, windowMs: 28 * 24 * hour, endsAtMs: Date.parse('2026-03-01'), remaining: 99 },
       ],
     );
     assert.equal(standing?.at(-1)?.freeInMs, hour);
@@ -273,17 +273,17 @@ test('workers are granted a quota once, over a restart as well, and what one cou
   const folder = temporaryFolder(t);
   const clock = clockAt('2026-11-28T12:00:00Z');
   const principal = withQuota({ day: 30 });
-  const service = new LimitService({ folder, now: clock.now });
+  const service = new GatewayCounts({ folder, now: clock.now });
   let isAway = false;
-  const client = serviceClient(service, 1);
-  const flaky: LimitServiceClient = {
-    ...client,
-    take: (request) => (isAway ? Promise.reject(new Error('no answer')) : client.take(request)),
-    countAlone: (counted) => (isAway ? undefined : client.countAlone(counted)),
+  const { limitService, usageStore } = peersOf(service, 1);
+  const flaky: typeof limitService = {
+    ...limitService,
+    take: (request) => (isAway ? Promise.reject(new Error('no answer')) : limitService.take(request)),
+    countAlone: (counted) => (isAway ? undefined : limitService.countAlone(counted)),
   };
   const [one, other] = [
-    await replica(t, { limitService: flaky, processes: 2, now: clock.now }),
-    await replica(t, { limitService: serviceClient(service, 2), processes: 2, now: clock.now }),
+    await replica(t, { peers: { limitService: flaky, usageStore }, processes: 2, now: clock.now }),
+    await replica(t, { peers: peersOf(service, 2), processes: 2, now: clock.now }),
   ];
   assert.equal((await countAdmitted(one, principal, 5)) + (await countAdmitted(other, principal, 5)), 10);
   isAway = true;
@@ -295,8 +295,8 @@ test('workers are granted a quota once, over a restart as well, and what one cou
   assert.equal(await standing(other), 19);
   service.close();
 
-  const again = new LimitService({ folder, now: clock.now });
-  const later = await replica(t, { limitService: serviceClient(again, 1), processes: 2, now: clock.now });
+  const again = new GatewayCounts({ folder, now: clock.now });
+  const later = await replica(t, { peers: peersOf(again, 1), processes: 2, now: clock.now });
   assert.equal(await standing(later), 19);
   assert.equal(await countAdmitted(later, principal, 30), 19);
   again.close();

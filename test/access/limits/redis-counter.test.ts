@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import type { Charge, Counted } from '../../../src/access/limits/counter.ts';
 import { Quotas } from '../../../src/access/limits/quotas.ts';
 import { RedisCounter } from '../../../src/access/limits/redis-counter.ts';
+import type { Store } from '../../../src/access/redis.ts';
 import { eventually } from '../../support/eventually.ts';
 import { isAdmitted, planOf, principalOf, replica, type Replica, settle } from '../../support/limits.ts';
 import { linkTo } from '../../support/redis-link.ts';
@@ -22,7 +23,8 @@ function randomOf(seed: number): () => number {
   };
 }
 
-const optionsOf = (leaseMs: number) => ({ quotas: new Quotas(), onLost: () => undefined, leaseMs });
+const counterOf = (link: Store, leaseMs: number) =>
+  new RedisCounter(link, 'lg', new Quotas(), () => undefined, leaseMs);
 
 function isCountedIn(taken: Counted | string): boolean {
   return typeof taken !== 'string' && taken.count.isAdmitted;
@@ -120,10 +122,7 @@ test('a replica that dies holds its places no longer than its leases', { skip: n
     await linkTo(t, { url }, { timeoutMs: 2_000 }),
     await linkTo(t, { url }, { timeoutMs: 2_000 }),
   ];
-  const [one, other] = [dying, living].map((link) => new RedisCounter(link, 'lg', optionsOf(300))) as [
-    RedisCounter,
-    RedisCounter,
-  ];
+  const [one, other] = [counterOf(dying, 300), counterOf(living, 300)];
   t.after(() => Promise.all([one.close(), other.close()]));
   const charge: Charge = { subject: 'a', hasKey: true, bounds: { windowMs: 1_000, concurrency: 1 }, cost: 1 };
   const isIn = async (counter: RedisCounter) => isCountedIn(await counter.take(charge));
@@ -145,7 +144,7 @@ test(
   async (t) => {
     const server = await redisServer(t);
     const link = await linkTo(t, server, { timeoutMs: 50 });
-    const counter = new RedisCounter(link, 'lg', optionsOf(2_000));
+    const counter = counterOf(link, 2_000);
     t.after(() => counter.close());
     const charge: Charge = { subject: 'a', hasKey: true, bounds: { windowMs: 1_000, concurrency: 3 }, cost: 1 };
     const held = () => server.run((client) => client.zcard('lg:limits:{a}:1000:leases'));
@@ -158,7 +157,7 @@ test(
     await counter.close();
     server.resume();
     await eventually(held, (count) => count > 0);
-    const next = new RedisCounter(link, 'lg', optionsOf(30_000));
+    const next = counterOf(link, 30_000);
     t.after(() => next.close());
     for (let place = 0; place < 3; place += 1) {
       await eventually(() => next.take(charge), isCountedIn);

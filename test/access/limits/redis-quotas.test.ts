@@ -210,8 +210,8 @@ test('outages within a quota refuse nobody early, and it is exact after them', {
 test('a report without an answer is repeated, and adds once', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const link = await linkTo(t, server, { timeoutMs: 100 });
-  const quotas: Quotas = new Quotas({ onCounted: (use) => counter.quotas.note(use) });
-  const counter: RedisCounter = new RedisCounter(link, 'lg', { quotas, onLost: () => undefined });
+  const quotas = new Quotas();
+  const counter = new RedisCounter(link, 'lg', quotas, () => undefined);
   t.after(() => counter.close());
   const quota = { day: 1_000, unit: 'requests' } as const;
   const charge: Charge = { subject: 'a', hasKey: true, bounds: { windowMs: 1_000, quota }, cost: 1 };

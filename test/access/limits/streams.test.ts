@@ -1,11 +1,11 @@
 // Event streams in their plans: counted as in flight in an account of their own, and the reads that are made for them.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LimitService } from '../../../src/access/limits/primary-counter.ts';
+import { GatewayCounts } from '../../../src/access/limits/primary-counter.ts';
 import { AdmittedRequest } from '../../../src/access/limits/limits.ts';
 import { GatewayError } from '../../../src/ledger/errors.ts';
 import { eventually } from '../../support/eventually.ts';
-import { planOf, principalOf, replica, type Replica, serviceClient } from '../../support/limits.ts';
+import { anonymousOf, peersOf, planOf, principalOf, replica, type Replica } from '../../support/limits.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 
 /** Opens streams of a principal; the ends of those that are admitted. */
@@ -36,21 +36,18 @@ test('a plan without the bound counts no streams', async (t) => {
 
 test('tenants, and addresses without a key, have streams of their own', async (t) => {
   const one = await replica(t);
-  const keyed = principalOf(planOf({ streams: 1 }), 'a', '10.0.0.1');
-  for (const principal of [keyed, { ...keyed, name: undefined }, { ...keyed, tenant: '10.0.0.2' }]) {
+  const plan = planOf({ streams: 1 });
+  const [keyed, other] = ['10.0.0.1', '10.0.0.2'].map((tenant) => principalOf(plan, 'a', tenant));
+  for (const principal of [keyed, anonymousOf(plan, '10.0.0.1'), other]) {
     assert.equal((await openAll([one], 2, principal)).length, 1);
   }
 });
 
 test('workers grant a plan once, and a worker that is gone frees its streams', async (t) => {
-  const service = new LimitService();
-  const workers = await Promise.all(
-    [1, 2].map((id) => {
-      return replica(t, { limitService: serviceClient(service, id) });
-    }),
-  );
+  const counts = new GatewayCounts();
+  const workers = await Promise.all([1, 2].map((id) => replica(t, { peers: peersOf(counts, id) })));
   assert.equal((await openAll(workers, 4)).length, 3);
-  service.release(1);
+  counts.release(1);
   assert.equal((await openAll(workers.slice(1), 4)).length, 2);
 });
 

@@ -7,6 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { LocalUsage } from '../../../src/access/usage/local-usage.ts';
 import { Usage } from '../../../src/access/usage/usage.ts';
 import { monthBefore, type NamedSums, type PendingReport } from '../../../src/access/usage/usage-store.ts';
+import { Journal } from '../../../src/metrics/index.ts';
 import { until } from '../../support/eventually.ts';
 import { anonymousOf, hit, planOf, principalOf } from '../../support/limits.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
@@ -108,8 +109,10 @@ test('lines of another form are ignored', async (t) => {
 test('a folder that cannot be written is reported once, and once when it can again; nothing is lost', async (t) => {
   const above = temporaryFolder(t);
   const folder = join(above, 'gone', 'usage');
-  const troubles: (string | undefined)[] = [];
-  const usage = new LocalUsage({ folder, now, onLost: lost, onTrouble: (reason) => troubles.push(reason) });
+  const troubles: unknown[] = [];
+  const note = ({ reason }: { readonly reason?: unknown }): void => void troubles.push(reason);
+  const journal = new Journal({ debug: note, info: note, warn: note, error: note });
+  const usage = new LocalUsage({ folder, now, onLost: lost, journal });
   await usage.add(report(1));
   await until(() => troubles.length === 1);
   await usage.add(report(2));

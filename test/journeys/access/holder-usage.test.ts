@@ -1,15 +1,19 @@
 /** `GET {basePath}/-/usage`: a key's holder sees its plan, what is left, and its use; nobody else does, and it costs nothing. */
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { gatewayProcess } from '../../support/gateway-process.ts';
-import { fetchReply, probeAt, type Reply, testGateway, type TestGateway } from '../../support/gateway.ts';
+import {
+  fetchReply,
+  nodeAndGateway,
+  probeAt,
+  type Reply,
+  testGateway,
+  type TestGateway,
+} from '../../support/gateway.ts';
 import { jwtConfig, signingKey, testIssuer, tokenOf } from '../../support/issuer.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
-import { temporaryFolder } from '../../support/temporary-folder.ts';
 import { transports } from '../../support/transports.ts';
 
 interface Amounts {
@@ -35,6 +39,7 @@ interface View {
 }
 
 const path = '/v1/-/usage';
+const at = (address: string) => ({ ...bearer(mine), 'x-forwarded-for': address });
 const bearer = ({ text }: TestKey) => ({ authorization: `Bearer ${text}` });
 const viewOf = (text: string): View => JSON.parse(text) as View;
 
@@ -202,6 +207,18 @@ test('a key with an address list has its view there alone', async (t) => {
   );
 });
 
+test('with a bound of addresses, each address sees its own rest', async (t) => {
+  const plan = planConfig({ perAddress: { requests: 5, windowMs: 3_600_000 } });
+  const access = accessOf(t, { plans: { ...plans, free: plan }, trustedProxies: ['127.0.0.1'] });
+  const { gateway } = await nodeAndGateway(t, { access });
+  for (let count = 0; count < 3; count += 1) await gateway.get(probeAt(500), at('192.0.2.1'));
+  const leftAt = async (address: string) =>
+    viewOf((await gateway.get('/-/usage', at(address))).text).limits?.map(({ name, remaining }) => [name, remaining]);
+
+  assert.deepEqual(await leftAt('192.0.2.1'), [['address', 2]]);
+  assert.deepEqual(await leftAt('192.0.2.2'), [['address', 5]]);
+});
+
 test('the holder of a token sees the use of the tokens of its tenant', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const signing = signingKey('first');
@@ -241,70 +258,6 @@ test('browsers get one page for everybody, with a policy; it holds neither key n
   assert.match(without.headers['content-security-policy'] ?? '', /default-src 'none'.*frame-ancestors 'none'/);
   assert.equal(/unsafe|https?:/.test(without.headers['content-security-policy'] ?? 'unsafe'), false);
   for (const name of ['wallet-a', 'acme', mine.text]) assert.equal(without.text.includes(name), false);
-});
-
-/** Requests and completeness of the view, and of the operators' report. */
-async function countsOf(url: string, operationsUrl: string, key: TestKey) {
-  const view = viewOf((await fetchReply(`${url}/-/usage`, { method: 'GET', headers: bearer(key) })).text);
-  const report = await fetchReply(`${operationsUrl}/admin/usage?key=wallet-a`, { method: 'GET' });
-  const { rows, complete, source } = JSON.parse(report.text) as {
-    readonly rows: readonly Amounts[];
-    readonly complete: boolean;
-    readonly source: string;
-  };
-  return {
-    day: view.usage?.day.requests,
-    quota: view.quota?.[0]?.remaining,
-    reported: rows.reduce((sum, { requests }) => sum + requests, 0),
-    complete,
-    source,
-  };
-}
-
-test('the use of all workers is one without Redis, and a killed gateway goes on with it', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const { path: file } = keysFile(t, [mine]);
-  const access = {
-    keys: { file },
-    plans: { free: { quota: { day: 50, month: 500 } } },
-    usage: { path: join(temporaryFolder(t), 'usage') },
-  };
-  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 3, access } });
-  const read = () => fetchReply(gateway.url + probeAt(500), { method: 'GET', headers: bearer(mine) });
-  // Connections go to the workers in turn.
-  for (let count = 0; count < 12; count += 1) assert.equal((await read()).status, 200);
-
-  const counts = () => countsOf(gateway.url, gateway.operationsUrl, mine);
-  // The operators' report at once has the use of every worker, and so has the view from then on.
-  const whole = { day: 12, quota: 38, reported: 12, complete: true, source: 'memory' };
-  assert.equal((await counts()).reported, 12);
-  await until(async () => (await counts()).day === 12, 200);
-  assert.deepEqual(await counts(), whole);
-
-  await gateway.kill();
-  await gateway.restart();
-  assert.deepEqual(await counts(), whole);
-  for (let count = 0; count < 3; count += 1) assert.equal((await read()).status, 200);
-  await gateway.stop();
-  await gateway.restart();
-  assert.deepEqual(await counts(), { ...whole, day: 15, quota: 35, reported: 15 });
-});
-
-test('the use of a worker that is killed is kept, but for that since its last report', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const { path: file } = keysFile(t, [mine]);
-  const access = { keys: { file }, plans: { free: { quota: { day: 50 } } } };
-  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, access } });
-  for (let count = 0; count < 4; count += 1) {
-    await fetchReply(gateway.url + probeAt(500), { method: 'GET', headers: bearer(mine) });
-  }
-  assert.equal((await countsOf(gateway.url, gateway.operationsUrl, mine)).reported, 4);
-
-  for (const worker of gateway.workers()) process.kill(worker, 'SIGKILL');
-  const isServing = async () => (await fetchReply(`${gateway.operationsUrl}/readyz`, { method: 'GET' })).text;
-  await until(async () => (await isServing()).includes('"ready":2'), 100);
-
-  await until(async () => (await countsOf(gateway.url, gateway.operationsUrl, mine)).day === 4, 200);
 });
 
 test('two replicas have one view in Redis, two reads a second of it at most', { skip: noRedis }, async (t) => {

@@ -9,6 +9,7 @@ import type { AccessConfig } from '../../../src/config/config.ts';
 import { eventually, until } from '../../support/eventually.ts';
 import { EventReader, testStreams } from '../../support/event-reader.ts';
 import { fakeNode } from '../../support/fake-node.ts';
+import { spelled, viewBody } from '../../support/function-spellings.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
 import { fetchReply, type LogLine, type Reply, testGateway, type TestGatewayOptions } from '../../support/gateway.ts';
 import { issuerName, audience, jwtConfig, signingKey, testIssuer, tokenOf } from '../../support/issuer.ts';
@@ -18,18 +19,11 @@ import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { submission } from '../../support/submission.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 import { authority, askH1, askH2, h2Session } from '../../support/tls.ts';
-import { metric } from '../../support/workers.ts';
 
 const path = '/accounts/0x1/module/coin?ledger_version=5';
 const bearer = (token: string): Record<string, string> => ({ authorization: `Bearer ${token}` });
 const asked = (token: string) => ({ path: `/v1${path}`, headers: bearer(token) });
 const key = signingKey('first');
-
-/** The parts of a holder's view that tokens are compared by. */
-interface HolderView {
-  readonly quota: readonly Readonly<Record<string, unknown>>[];
-  readonly usage: { readonly day: { readonly requests: number } };
-}
 
 /** A gateway before one node, with an issuer of `key`. */
 async function withIssuer(
@@ -107,7 +101,7 @@ test('claims have the names of the config, and a plan of the config stands in fo
   const plans = { free: planConfig({ operations: ['view'] }), paid: planConfig() };
   const jwt = { ...jwtConfig(''), claims, plan: 'paid' };
   const { issuer, node } = await withIssuer(t);
-  const access = accessConfig({ jwt: { ...jwt, jwks: issuer.url }, plans });
+  const access = accessConfig({ jwt: { ...jwt, jwks: { url: issuer.url } }, plans });
   const gateway = await testGateway(t, { full: [node], access });
   const statusOf = async (more: object) =>
     (await gateway.get(path, bearer(tokenOf(key, 'ignored', { ...more })))).status;
@@ -144,30 +138,6 @@ test('a config without the plan that tokens have by default is refused, and toke
   await gateway.reloads.take({ ...gateway.reloads.config, access: next });
   assert.equal(gateway.reloads.status?.result, 'refused');
   assert.equal((await gateway.get(path, bearer(token))).status, 200);
-});
-
-test('the view of a holder answers a token at its first request, and is that of its tenant', async (t) => {
-  const plans = { free: planConfig({ requests: 10, quota: { day: 5, unit: 'requests' } }) };
-  const { gateway, statusOf } = await withIssuer(t, { plans });
-  const viewOf = async (token: string) => {
-    const { status, text } = await gateway.get('/-/usage', bearer(token));
-    return { status, ...(JSON.parse(text) as Partial<HolderView>) };
-  };
-  const [one, other] = [tokenOf(key, 'acme'), tokenOf(key, 'other')];
-
-  const first = await viewOf(one);
-  assert.deepEqual([first.status, first.quota?.[0]?.['remaining']], [200, 5]);
-  assert.equal(await statusOf(one), 200);
-  // An answer is remembered for a second.
-  const again = tokenOf(key, 'acme', { jti: 'another' });
-  const view: Record<string, unknown> = await eventually(
-    () => viewOf(again),
-    ({ quota, usage }) => quota?.[0]?.['remaining'] === 4 && usage?.day.requests === 1,
-  );
-  assert.deepEqual([view['key'], view['tenant'], view['plan']], ['jwt', 'acme', 'free']);
-  const { quota, usage } = await viewOf(other);
-  assert.deepEqual([quota?.[0]?.['remaining'], usage?.day.requests], [5, 0]);
-  assert.equal((await viewOf(tokenOf(signingKey('first'), 'acme'))).status, 401);
 });
 
 testStreams(
@@ -401,36 +371,29 @@ test('an issuer over TLS is read where its authority is trusted, and nowhere els
     asked += 1;
     response.end(JSON.stringify({ keys: [key.jwk] }));
   });
-  const jwt = { issuer: issuerName, audience, jwks: `https://localhost:${await listen(t, server)}/keys` };
+  const jwks = `https://localhost:${await listen(t, server)}/keys`;
   const node = await fakeNode(t, { head: 900n });
-  const config = { dialect: 'node', access: { jwt, plans: { free: {} } } };
-  const gateways = [
-    await gatewayProcess(t, { full: [node], config, env: { NODE_EXTRA_CA_CERTS: root.file } }),
-    await gatewayProcess(t, { full: [node], config }),
-  ];
-  const statuses = gateways.map(
+  const config = { dialect: 'node', access: { jwt: { issuer: issuerName, audience, jwks }, plans: { free: {} } } };
+  const trusting = await gatewayProcess(t, { full: [node], config, env: { NODE_EXTRA_CA_CERTS: root.file } });
+  // This process has no such authority.
+  const other = await testGateway(t, { full: [node], access: accessConfig({ jwt: jwtConfig(jwks) }) });
+  const statuses = [trusting, other].map(
     async ({ url }) => (await fetchReply(url + path, { method: 'GET', headers: bearer(tokenOf(key, 'acme')) })).status,
   );
   assert.deepEqual(await Promise.all(statuses), [200, 503]);
   assert.equal(asked, 1);
 });
 
-test('three workers verify tokens, each with the keys of the issuer', async (t) => {
-  const issuer = await testIssuer(t, [key]);
-  const node = await fakeNode(t, { head: 900n });
-  const jwt = { issuer: issuerName, audience, jwks: issuer.url };
-  const gateway = await gatewayProcess(t, {
-    full: [node],
-    config: { dialect: 'node', workers: 3, access: { jwt, plans: { free: { requests: 20, window: '10m' } } } },
-  });
-  const token = tokenOf(key, 'acme');
-  const statuses: number[] = [];
-  for (let turn = 0; turn < 30; turn += 1) {
-    const { status } = await fetchReply(`${gateway.url}${path}`, { method: 'GET', headers: bearer(token) });
-    statuses.push(status);
-  }
-  // One account for all workers.
-  assert.deepEqual(statuses, [...Array<number>(20).fill(200), ...Array<number>(10).fill(429)]);
-  const verified = await metric(gateway, 'ledgergate_token_verifications_total{result="ok"}');
-  assert.ok(verified !== undefined && verified >= 1 && verified <= 3, String(verified));
+test('a token has the functions of its plan', async (t) => {
+  const plans = { free: planConfig(), denied: planConfig({ views: { deny: [spelled] } }) };
+  const { gateway, node } = await withIssuer(t, { plans });
+  const [free, denied] = [tokenOf(key, 'acme'), tokenOf(key, 'acme', { plan: 'denied' })];
+  const view = async (token: string) =>
+    (await gateway.post('/view?ledger_version=5', viewBody(), bearer(token))).status;
+
+  // Verified first, then known.
+  assert.deepEqual([await view(denied), await view(denied)], [403, 403]);
+  assert.equal(node.requestsTo('view'), 0);
+  assert.deepEqual([await view(free), await view(free), await view(denied)], [200, 200, 403]);
+  assert.equal(node.requestsTo('view'), 1);
 });

@@ -38,7 +38,7 @@ const script = `
   const moment = (time) => time.slice(0, 16).replace('T', ' ') + ' UTC';
 
   const words = {
-    requests: 'Requests', cost: 'Cost', burst: 'Requests at once', day: 'This day', month: 'This month',
+    requests: 'Requests', cost: 'Cost', burst: 'Requests at once', address: 'Requests of your address', day: 'This day', month: 'This month',
     hit: 'from the cache', miss: 'by a node', collapsed: 'with another read', local: 'made here',
     error: 'failed', refused: 'over a limit',
   };

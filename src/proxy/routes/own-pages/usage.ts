@@ -9,22 +9,24 @@ import { pageHead, usagePage } from './usage-page.ts';
 
 type Principal = AdmittedRequest['principal'];
 
-/** The answer to one key. */
-interface HolderAnswer {
-  /** JSON. Never rejects. */
-  readonly body: Promise<string>;
-  /** `performance.now()` from which on it is made anew. */
+/** The answers to one key. */
+interface HolderAnswers {
+  /** JSON by the client's address, where the plan bounds each; '' without. Never reject. */
+  readonly bodies: Map<string, Promise<string>>;
+  /** `performance.now()` from which on they are made anew. */
   readonly untilMs: number;
 }
 
 /** A key gets the same answer for this long: each costs three calls of Redis. */
 const keptMs = 1_000;
+/** Addresses of a key with an answer of their own meanwhile; others get one without the bound of addresses. */
+const mostAddresses = 8;
 const json = 'application/json; charset=utf-8';
 
 /** Answers holders of keys. */
 export class UsagePage {
   readonly #access: Access | undefined;
-  readonly #answers = new WeakMap<Principal, HolderAnswer>();
+  readonly #answers = new WeakMap<Principal, HolderAnswers>();
   #page = { header: '', html: '' };
 
   /** `access`: absent: the endpoint is open, and there is no such page. */
@@ -40,7 +42,7 @@ export class UsagePage {
     if (wantsPage(headers.accept))
       return exchange.answerOwn(200, 'text/html; charset=utf-8', this.#pageOf(access), pageHead);
     if (admitted === undefined) throw access.challenge();
-    return this.#answerTo(admitted.principal, access).then((body) => exchange.answerOwn(200, json, body));
+    return this.#answerTo(admitted, access).then((body) => exchange.answerOwn(200, json, body));
   }
 
   #pageOf({ header }: Access): string {
@@ -48,28 +50,39 @@ export class UsagePage {
     return this.#page.html;
   }
 
-  #answerTo(principal: Principal, access: Access): Promise<string> {
+  #answerTo(admitted: AdmittedRequest, access: Access): Promise<string> {
+    const { principal, address = '' } = admitted;
     const nowMs = performance.now();
-    const known = this.#answers.get(principal);
-    if (known !== undefined && nowMs < known.untilMs) return known.body;
-    const body = bodyFor(principal, access);
-    this.#answers.set(principal, { body, untilMs: nowMs + keptMs });
+    let answers = this.#answers.get(principal);
+    if (answers === undefined || nowMs >= answers.untilMs) {
+      answers = { bodies: new Map(), untilMs: nowMs + keptMs };
+      this.#answers.set(principal, answers);
+    }
+    const { bodies } = answers;
+    const of = bodies.has(address) || bodies.size < mostAddresses ? address : '';
+    const body = bodies.get(of) ?? bodyFor(admitted, of, access);
+    bodies.set(of, body);
     return body;
   }
 }
 
-async function bodyFor(principal: Principal, access: Access): Promise<string> {
+/** `address`: '' without the bound of addresses. */
+async function bodyFor(admitted: AdmittedRequest, address: string, access: Access): Promise<string> {
+  const { principal } = admitted;
   const nowMs = Date.now();
-  const [left, usage] = await Promise.all([access.standing(principal), access.usage.ofHolder(principal)]);
+  const [left, usage] = await Promise.all([
+    admitted.standing(address === '' ? undefined : address),
+    access.usage.ofHolder(principal),
+  ]);
   const { name, tenant, plan } = principal;
-  const inUnits = plan.quota?.unit ?? 'requests';
-  const limits = left
-    ?.filter((bound) => !isOfQuota(bound))
-    .map(({ name: bound, limit, windowMs, remaining, freeInMs }) => {
-      return { name: bound, limit, window_seconds: seconds(windowMs), remaining, reset_seconds: resetOf(freeInMs) };
-    });
-  const quota = left?.filter(isOfQuota).map(({ name: period, limit, remaining }) => {
-    return { name: period, unit: inUnits, limit, remaining, resets_at: turnOf(period, new Date(nowMs)) };
+  const { quota: bought, concurrency = null } = plan.bounds ?? {};
+  const limits = left?.flatMap(({ name: bound, limit, windowMs, remaining, freeInMs, endsAtMs }) => {
+    if (endsAtMs !== undefined) return [];
+    return { name: bound, limit, window_seconds: seconds(windowMs), remaining, reset_seconds: seconds(freeInMs ?? 0) };
+  });
+  const quota = left?.flatMap(({ name: period, limit, remaining, endsAtMs }) => {
+    if (endsAtMs === undefined) return [];
+    return { name: period, unit: bought?.unit, limit, remaining, resets_at: new Date(endsAtMs).toISOString() };
   });
   const counted = usage && {
     day: usage.day,
@@ -77,14 +90,13 @@ async function bodyFor(principal: Principal, access: Access): Promise<string> {
     last_month: usage.lastMonth,
     days: usage.days.map(({ period, requests, bytes, cost }) => ({ period, requests, bytes, cost })),
   };
-  const { concurrency = null, streams = null } = plan;
   const facts = {
     at: new Date(nowMs).toISOString(),
     key: name,
     tenant,
     plan: plan.name,
     limits: limits ?? null,
-    in_flight: { requests: concurrency, streams },
+    in_flight: { requests: concurrency, streams: plan.streamBounds?.concurrency ?? null },
     quota: quota ?? null,
     usage: counted ?? null,
     complete: left !== undefined && usage !== undefined,
@@ -92,22 +104,8 @@ async function bodyFor(principal: Principal, access: Access): Promise<string> {
   return `${JSON.stringify(facts)}\n`;
 }
 
-function isOfQuota({ name }: { readonly name: string }): boolean {
-  return name === 'day' || name === 'month';
-}
-
-/** The begin of the next day or month in UTC. */
-function turnOf(period: string, at: Date): string {
-  const [year, month, date] = [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()];
-  return new Date(period === 'day' ? Date.UTC(year, month, date + 1) : Date.UTC(year, month + 1)).toISOString();
-}
-
 function seconds(ms: number): number {
   return Math.ceil(ms / 1_000);
-}
-
-function resetOf(freeInMs: number | undefined): number {
-  return freeInMs === undefined ? 0 : seconds(freeInMs);
 }
 
 /** Whether `text/html` precedes JSON, as in browsers' `Accept`. */
