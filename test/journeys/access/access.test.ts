@@ -6,11 +6,9 @@ import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hashKey } from '../../../src/access/keys/principals.ts';
 import type { AccessConfig } from '../../../src/config/config.ts';
-import { eventually, until } from '../../support/eventually.ts';
+import { eventually } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { gatewayProcess } from '../../support/gateway-process.ts';
 import {
-  fetchReply,
   type LogLine,
   nodeAndGateway,
   type Reply,
@@ -22,7 +20,6 @@ import { exchangeRaw } from '../../support/raw-http.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import { submission } from '../../support/submission.ts';
-import { metric } from '../../support/workers.ts';
 
 const path = '/accounts/0x1/module/coin?ledger_version=5';
 const bearer = (key: string): Record<string, string> => ({ authorization: `Bearer ${key}` });
@@ -412,46 +409,4 @@ test('until the keys in Redis are read, no key is refused as wrong', async (t) =
   assertRefused(reply, 503, 'internal_error');
   assert.equal(reply.headers['retry-after'], '1');
   assertRefused(await gateway.get(path), 401, 'web_framework_error');
-});
-
-test('a worker that is lost while the file is invalid is replaced by one with the keys before', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const key = testKey('one');
-  const file = keysFile(t, [key]);
-  const access = { keys: { file: file.path }, plans: { free: {} } };
-  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, access } });
-  file.writeText('keys: [oops');
-  const lost = gateway.workers();
-  assert.equal(lost.length, 2);
-  for (const worker of lost) process.kill(worker, 'SIGKILL');
-  await until(() => Promise.resolve(gateway.workers().every((worker) => !lost.includes(worker))));
-  await until(async () => (await metric(gateway, 'ledgergate_workers')) === 2);
-
-  const { status } = await fetchReply(gateway.url + path, { method: 'GET', headers: bearer(key.text) });
-  assert.equal(status, 200);
-});
-
-test('every worker receives the keys, and their removal', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const [key, other] = [testKey('one'), testKey('two')];
-  const file = keysFile(t, [key]);
-  const access = { keys: { file: file.path }, plans: { free: {} } };
-  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, access } });
-  // Connections are handed to the workers in turn.
-  const statuses = async (of: typeof key) => {
-    const replies = await Promise.all(
-      Array.from({ length: 4 }, () => fetchReply(gateway.url + path, { method: 'GET', headers: bearer(of.text) })),
-    );
-    return replies.map(({ status }) => status);
-  };
-  assert.deepEqual(await statuses(key), [200, 200, 200, 200]);
-
-  file.write([other]);
-
-  for (const [of, expected] of [[key, 401] as const, [other, 200] as const]) {
-    await eventually(
-      () => statuses(of),
-      (all) => all.every((status) => status === expected),
-    );
-  }
 });

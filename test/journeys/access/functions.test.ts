@@ -99,14 +99,15 @@ function raw(port: number, form: Parameters<typeof rawRequest>[0]): Send {
 type Keys = Readonly<Record<'free' | 'denied' | 'listed', TestKey>>;
 
 /**
- * Sends each spelling with all keys, before and after its answer is in the caches. `from`: a version that no earlier call
- * has read.
+ * Sends each spelling with all keys, before and after its answer is in the caches, or once. `from`: a version that no
+ * earlier call has read.
  */
 async function tryAll(
   node: { readonly reads: number },
   { free, denied, listed }: Keys,
   send: Send,
   from = 1,
+  times: 'once' | 'twice' = 'twice',
 ): Promise<void> {
   const reached: string[] = [];
   for (const [index, spelling] of spellings.entries()) {
@@ -126,6 +127,7 @@ async function tryAll(
     const status = await send(spelling, free, query);
     // Without it, the spelling would prove nothing.
     assert.equal(node.reads > before, isForNodes, `${title}: ${status}`);
+    if (times === 'once') continue;
     await send(spelling, free, query);
     await tryDenied();
   }
@@ -133,40 +135,38 @@ async function tryAll(
 }
 
 for (const fastPath of [true, false]) {
-  // The fast path leaves the other forms to Node's server.
-  for (const form of fastPath
-    ? (['HTTP/1.1', 'pipelined', 'HTTP/1.0', 'absolute', 'chunked'] as const)
-    : (['HTTP/1.1'] as const)) {
-    test(`${spellings.length} spellings of a denied view reach no node: ${form}, fast path ${fastPath ? 'on' : 'off'}`, async (t) => {
-      const { node, gateway, ...keys } = await keyed(t, { config: { listen: { fastPath } } });
-      await tryAll(node, keys, raw(gateway.port, form));
-    });
-  }
+  const state = `fast path ${fastPath ? 'on' : 'off'}`;
 
-  test(`over TLS and HTTP/2, fast path ${fastPath ? 'on' : 'off'}, no spelling does either`, async (t) => {
+  test(`${spellings.length} spellings of a denied view reach no node, ${state}`, async (t) => {
+    const { node, gateway, ...keys } = await keyed(t, { config: { listen: { fastPath } } });
+    await tryAll(node, keys, raw(gateway.port, 'HTTP/1.1'));
+    if (!fastPath) return;
+    // The fast path leaves other forms to Node's server; what is in the caches is the same for all of them.
+    for (const [at, form] of (['pipelined', 'HTTP/1.0', 'absolute', 'chunked'] as const).entries()) {
+      await t.test(form, () => tryAll(node, keys, raw(gateway.port, form), 100 + at * 100, 'once'));
+    }
+  });
+
+  test(`over TLS and HTTP/2, and for clients of event streams, no spelling does either, ${state}`, async (t) => {
     const ca = authority(t);
     const { node, gateway, ...keys } = await keyed(t, { config: { listen: { fastPath, tls: ca.certify('gateway') } } });
     const { h1, h2 } = await tlsClients(t, gateway, ca.ca);
+    if (fastPath) {
+      for (const spelling of spellings) {
+        const { title, isForNodes } = spelling;
+        const events = { ...spelling, headers: { ...spelling.headers, accept: 'text/event-stream' } };
+        for (const key of [keys.denied, keys.listed]) {
+          const statuses = [await h1(events, key, ''), await h2(events, key, '')];
+          if (isForNodes) assert.deepEqual(statuses, [403, 403], title);
+          else assert.ok(Math.min(...statuses) >= 400 && Math.max(...statuses) < 500, title);
+        }
+      }
+      assert.equal(node.reads, 0);
+    }
     await tryAll(node, keys, h1);
     await tryAll(node, keys, h2, 100);
   });
 }
-
-test('clients of event streams get no spelling to a node either', async (t) => {
-  const ca = authority(t);
-  const { node, gateway, denied, listed } = await keyed(t, { config: { listen: { tls: ca.certify('gateway') } } });
-  const { h1, h2 } = await tlsClients(t, gateway, ca.ca);
-  for (const spelling of spellings) {
-    const { title, isForNodes } = spelling;
-    const events = { ...spelling, headers: { ...spelling.headers, accept: 'text/event-stream' } };
-    for (const key of [denied, listed]) {
-      const statuses = [await h1(events, key, ''), await h2(events, key, '')];
-      if (isForNodes) assert.deepEqual(statuses, [403, 403], title);
-      else assert.ok(Math.min(...statuses) >= 400 && Math.max(...statuses) < 500, title);
-    }
-  }
-  assert.equal(node.reads, 0);
-});
 
 /** Applies other plans. */
 async function replan(gateway: TestGateway, next: AccessConfig['plans']): Promise<void> {

@@ -11,7 +11,7 @@ import { jwtConfig, signingKey, testIssuer, tokenOf } from '../../support/issuer
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 
-/** A key with a month of use, of large numbers. */
+/** A key with a month of use, of large numbers, and an issuer of tokens. */
 async function world(t: TestContext, header = 'authorization') {
   const node = await fakeNode(t, { head: 900n });
   const key = testKey('wallet-with-a-long-name-of-some-customer', { tenant: 'acme' });
@@ -28,12 +28,14 @@ async function world(t: TestContext, header = 'authorization') {
   const quota = { day: 999_999_999, month: 1_000_000_000, unit: 'requests' } as const;
   const plan = planConfig({ requests: 1_000_000, cost: 500_000_000, burst: 50, concurrency: 20, streams: 5, quota });
   const usage = { metricsByKey: false, path: folder };
-  const access = accessConfig({ header, keys: { file: path, redis: false }, plans: { free: plan }, usage });
+  const signing = signingKey('first');
+  const jwt = jwtConfig((await testIssuer(t, [signing])).url);
+  const access = accessConfig({ header, keys: { file: path, redis: false }, plans: { free: plan }, usage, jwt });
   const gateway = await testGateway(t, { full: [node], access });
   const value = header === 'authorization' ? `Bearer ${key.text}` : key.text;
   await gateway.get(probeAt(500), { [header]: value });
   await fetchReply(`${gateway.operationsUrl}/admin/usage`, { method: 'GET' });
-  return { gateway, key, url: `${gateway.url}/-/usage` };
+  return { key, signing, url: `${gateway.url}/-/usage` };
 }
 
 async function enter(page: Page, key: string): Promise<void> {
@@ -41,80 +43,70 @@ async function enter(page: Page, key: string): Promise<void> {
   await page.click('button');
 }
 
-for (const [name, width, colorScheme] of [
-  ['narrow', 360, 'light'],
-  ['wide', 1300, 'dark'],
-] as const) {
-  test(`the page shows a key's limits and use in a ${name} window`, { skip: withoutChromium() }, async (t) => {
-    const { url, key } = await world(t);
-    const browser = await openBrowser(t);
-    const page = await browser.newPage({ viewport: { width, height: 800 }, colorScheme });
-    const asked: string[] = [];
-    const faults: string[] = [];
-    page.on('request', (request) => asked.push(request.url()));
-    page.on('console', (message) => faults.push(message.text()));
-    page.on('pageerror', (error) => faults.push(String(error)));
+test('the page of a holder, in a browser', { skip: withoutChromium() }, async (t) => {
+  const browser = await openBrowser(t);
+  const { url, key, signing } = await world(t);
 
+  for (const [name, width, colorScheme] of [
+    ['narrow', 360, 'light'],
+    ['wide', 1300, 'dark'],
+  ] as const) {
+    await t.test(`shows a key's limits and use in a ${name} window`, async () => {
+      const page = await browser.newPage({ viewport: { width, height: 800 }, colorScheme });
+      const asked: string[] = [];
+      const faults: string[] = [];
+      page.on('request', (request) => asked.push(request.url()));
+      page.on('console', (message) => faults.push(message.text()));
+      page.on('pageerror', (error) => faults.push(String(error)));
+
+      await page.goto(url);
+      await enter(page, key.text);
+      await page.waitForSelector('#about');
+
+      const text = await page.innerText('main');
+      const shown = [String(key.entry['name']), 'acme', '43,212,221', '98.8 GB', '1,000,000,000', 'from the cache'];
+      assert.deepEqual(
+        shown.filter((one) => !text.includes(one)),
+        [],
+      );
+      // No part is cut off, or has to be scrolled sideways.
+      const cut = await page.$$eval('html, section', (parts) => {
+        return parts
+          .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
+          .map(({ id, tagName }) => id || tagName);
+      });
+      assert.deepEqual(cut, []);
+      // The key is in no address and in no storage, and no other server is asked.
+      const kept = await page.evaluate<string>(
+        'location.href + JSON.stringify([localStorage, sessionStorage, document.cookie])',
+      );
+      assert.equal(kept, `${url}[{},{},""]`);
+      assert.deepEqual([...new Set(asked)], [url]);
+      assert.deepEqual(faults, []);
+      assert.equal((await page.content()).includes(key.text), false);
+    });
+  }
+
+  await t.test('shows a tenant of a token that looks like markup as text', async () => {
+    const tenant = '<img/src=x/onerror=document.title=1>';
+    const page = await browser.newPage();
     await page.goto(url);
-    await enter(page, key.text);
+    await enter(page, tokenOf(signing, tenant));
     await page.waitForSelector('#about');
 
-    const text = await page.innerText('main');
-    for (const shown of [
-      String(key.entry['name']),
-      'acme',
-      '43,212,221',
-      '98.8 GB',
-      '1,000,000,000',
-      'from the cache',
-    ]) {
-      assert.equal(text.includes(shown), true, shown);
-    }
-    // No part is cut off, or has to be scrolled sideways.
-    const cut = await page.$$eval('html, section', (parts) => {
-      return parts
-        .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
-        .map(({ id, tagName }) => id || tagName);
-    });
-    assert.deepEqual(cut, []);
-    // The key is in no address and in no storage, and no other server is asked.
-    const kept = await page.evaluate<string>(
-      'location.href + JSON.stringify([localStorage, sessionStorage, document.cookie])',
-    );
-    assert.equal(kept, `${url}[{},{},""]`);
-    assert.deepEqual([...new Set(asked)], [url]);
-    assert.deepEqual(faults, []);
-    assert.equal((await page.content()).includes(key.text), false);
+    assert.equal((await page.innerText('#about')).includes(tenant), true);
+    assert.deepEqual([await page.title(), await page.$$('img')], ['Usage of a key', []]);
   });
-}
 
-test('a tenant of a token that looks like markup is text on the page', { skip: withoutChromium() }, async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const signing = signingKey('first');
-  const issuer = await testIssuer(t, [signing]);
-  const gateway = await testGateway(t, { full: [node], access: accessConfig({ jwt: jwtConfig(issuer.url) }) });
-  const tenant = '<img/src=x/onerror=document.title=1>';
-  const browser = await openBrowser(t);
-  const page = await browser.newPage();
+  await t.test('names the refusal of a wrong key, and takes another, also in a header of its own', async (st) => {
+    const other = await world(st, 'x-api-key');
+    const page = await browser.newPage();
+    await page.goto(other.url);
+    await enter(page, testKey('none').text);
+    await page.waitForSelector('#note:has-text("refuses this key")');
+    await enter(page, other.key.text);
+    await page.waitForSelector('#about');
 
-  await page.goto(`${gateway.url}/-/usage`);
-  await enter(page, tokenOf(signing, tenant));
-  await page.waitForSelector('#about');
-
-  assert.equal((await page.innerText('#about')).includes(tenant), true);
-  assert.deepEqual([await page.title(), await page.$$('img')], ['Usage of a key', []]);
-});
-
-test('the page names the refusal of a wrong key, and takes another', { skip: withoutChromium() }, async (t) => {
-  const { url, key } = await world(t, 'x-api-key');
-  const browser = await openBrowser(t);
-  const page = await browser.newPage();
-
-  await page.goto(url);
-  await enter(page, testKey('none').text);
-  await page.waitForSelector('#note:has-text("refuses this key")');
-  await enter(page, key.text);
-  await page.waitForSelector('#about');
-
-  assert.match(await page.innerText('main'), /plan free/);
+    assert.match(await page.innerText('main'), /plan free/);
+  });
 });

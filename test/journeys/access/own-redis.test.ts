@@ -2,14 +2,13 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
+import type { AccessConfig } from '../../../src/config/config.ts';
 import { eventually, until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply, testGateway, type LogLine } from '../../support/gateway.ts';
-import { type GatewayProcess, gatewayProcess } from '../../support/gateway-process.ts';
+import { fetchReply, testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
 import { accessConfig, planConfig, type TestKey, testKey } from '../../support/keys.ts';
 import { changedKey, createdKey } from '../../support/keys-api.ts';
 import { noRedis, redisAt, type RedisServer, redisServer } from '../../support/redis-server.ts';
-import { metric } from '../../support/workers.ts';
 
 /** A Redis with the user that a document has. */
 function serverOf(t: TestContext, document: string): Promise<RedisServer> {
@@ -18,89 +17,35 @@ function serverOf(t: TestContext, document: string): Promise<RedisServer> {
   return redisServer(t, ['--user', 'ledgergate', 'on', '>secret', ...rights.split(' ')]);
 }
 
-function withUser({ url }: RedisServer): string {
-  return url.replace('//', '//ledgergate:secret@');
-}
-
-/** Long enough that a busy machine is not taken for a Redis that is away. */
-const timeout = '5s';
-const plan = { window: '60s', requests: 100 };
-
-interface World {
-  readonly cache: RedisServer;
-  readonly counts: RedisServer;
-  readonly key: TestKey;
-  readonly replicas: readonly [GatewayProcess, GatewayProcess];
-}
-
-/** The sections of the config file. */
-function sections({ cache, counts }: Pick<World, 'cache' | 'counts'>, access: Readonly<Record<string, unknown>> = {}) {
-  return {
-    log: { level: 'info' },
-    cache: { redis: { url: withUser(cache), timeout } },
-    access: {
-      keys: { redis: true },
-      redis: { url: withUser(counts), timeout },
-      plans: { hundred: plan },
-      ...access,
-    },
-  };
-}
-
-/** A node, a Redis of answers, a Redis of counts with one key in it, and two replicas that know the key. */
-async function world(t: TestContext, access: Readonly<Record<string, unknown>> = {}): Promise<World> {
-  const node = await fakeNode(t, { head: 1_000_000n });
-  const [cache, counts] = [await serverOf(t, 'redis.md'), await serverOf(t, 'limits.md')];
-  const key = testKey('wallet-a', { plan: 'hundred' });
-  const { sha256, ...entry } = key.entry;
-  await counts.run((client) => client.hset('lg:access:keys', String(sha256), JSON.stringify(entry)));
-  const config = sections({ cache, counts }, access);
-  const start = () => gatewayProcess(t, { full: [node], config });
-  const replicas = [await start(), await start()] as const;
-  for (const replica of replicas) {
-    await until(async () => (await metric(replica, 'ledgergate_redis_up')) === 1);
-    assert.doesNotMatch(replica.err(), /keys in Redis are unreadable/);
-  }
-  return { cache, counts, key, replicas };
+/** By its user; its time-out is so long that a busy machine is not taken for a Redis that is away. */
+function configOf({ url }: RedisServer) {
+  return redisAt(url.replace('//', '//ledgergate:secret@'), { timeoutMs: 5_000 });
 }
 
 /** A read whose answer never changes. */
-function path(version: number): string {
-  return `/accounts/0x1/module/coin?ledger_version=${version}`;
-}
-
-/** The statuses of reads of `versions` by turns at both replicas. */
-async function ask({ replicas, key }: World, versions: readonly number[]): Promise<readonly number[]> {
-  const headers = { authorization: `Bearer ${key.text}` };
-  const replies = versions.map((version, at) =>
-    fetchReply(replicas[at % 2]!.url + path(version), { method: 'GET', headers }),
-  );
-  return (await Promise.all(replies)).map(({ status }) => status);
-}
-
-function countOf(statuses: readonly number[], status: number): number {
-  return statuses.filter((one) => one === status).length;
-}
+const path = (version: number): string => `/accounts/0x1/module/coin?ledger_version=${version}`;
+const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
 
 /** `count` numbers from `first` on. */
 function from(first: number, count: number): readonly number[] {
   return Array.from({ length: count }, (_, at) => first + at);
 }
 
-/** Names in a Redis, by their first word behind the prefix. */
+/** Names in a Redis, by their first word behind the prefix, each once. */
 function namesIn(server: RedisServer): Promise<readonly string[]> {
-  return server.run(async (client) => (await client.keys('*')).map((name) => name.split(':').slice(0, 2).join(':')));
+  return server.run(async (client) => [
+    ...new Set((await client.keys('*')).map((name) => name.split(':').slice(0, 2).join(':'))),
+  ]);
 }
 
-/** A key that one replica makes is served at the other, shows its use there, and is refused once it is revoked. */
-async function createsAndRevokes({ replicas: [maker, other] }: World): Promise<void> {
-  const headers = { authorization: `Bearer ${await createdKey(maker, { name: 'wallet-b', plan: 'hundred' })}` };
-  const statusOf = async (target: string) => (await fetchReply(other.url + target, { method: 'GET', headers })).status;
-  await until(async () => (await statusOf(path(5))) === 200);
-  assert.equal(await statusOf('/-/usage'), 200);
-  await changedKey(maker, 'wallet-b', { tenant: 'acme' });
-  await changedKey(maker, 'wallet-b');
-  await until(async () => (await statusOf(path(5))) === 401);
+/** Names of answers in a Redis. */
+async function pagesIn(server: RedisServer): Promise<readonly string[]> {
+  const names = await server.run((client) => client.keys('lg:1:*|module|*'));
+  return names.filter((name) => !name.includes(':!'));
+}
+
+function fallbacksOf(replicas: readonly TestGateway[]): Promise<readonly number[]> {
+  return Promise.all(replicas.map((replica) => replica.metric('ledgergate_limits_fallback_total{choice="local"}')));
 }
 
 /** Commands that the user had no right to. */
@@ -110,88 +55,111 @@ async function deniedBy(server: RedisServer): Promise<readonly unknown[]> {
   return log.map((entry) => entry[entry.indexOf('object') + 1]).filter((what) => what !== 'client|setinfo');
 }
 
-const fallback = (choice: string) => `ledgergate_limits_fallback_total{choice="${choice}"}`;
-
-test('answers are in the one Redis, keys, limits and usage in the other', { skip: noRedis }, async (t) => {
-  const stage = await world(t);
-  assert.deepEqual(await ask(stage, [5, 6, 7, 8]), [200, 200, 200, 200]);
-
-  await eventually(
-    () => namesIn(stage.cache),
-    (names) => names.includes('lg:1'),
-  );
-  const counted = ['lg:access', 'lg:limits', 'lg:usage'];
-  await eventually(
-    () => namesIn(stage.counts),
-    (names) => counted.every((name) => names.includes(name)),
-  );
-  await createsAndRevokes(stage);
-  const [ofCache, ofCounts] = [await namesIn(stage.cache), await namesIn(stage.counts)];
-  assert.deepEqual([...new Set(ofCounts)].sort(), counted);
-  assert.deepEqual(
-    [...new Set(ofCache)].filter((name) => /access|limits|usage/.test(name)),
-    [],
-  );
-  assert.deepEqual([await deniedBy(stage.cache), await deniedBy(stage.counts)], [[], []]);
-});
-
-test('the death of the Redis of answers changes no limit and no key', { skip: noRedis }, async (t) => {
-  const stage = await world(t);
-  assert.equal(countOf(await ask(stage, from(1, 60)), 200), 60);
-
-  await stage.cache.kill();
-
-  const later = await ask(stage, from(61, 80));
-  assert.deepEqual([countOf(later, 200), countOf(later, 429)], [40, 40]);
-  for (const replica of stage.replicas) {
-    assert.equal((await metric(replica, fallback('local'))) ?? 0, 0);
-    await until(async () => (await metric(replica, 'ledgergate_redis_up')) === 0);
-  }
-  const { text } = await fetchReply(`${stage.replicas[0].operationsUrl}/admin/usage?key=wallet-a`, { method: 'GET' });
-  assert.equal((JSON.parse(text) as { source: string }).source, 'redis');
-});
-
-test('without its Redis, access follows whenRedisIsDown', { skip: noRedis }, async (t) => {
-  const stage = await world(t);
-  const { counts, replicas } = stage;
-  assert.equal(countOf(await ask(stage, from(1, 60)), 200), 60);
-
-  // Each replica has admitted 30 that Redis counted: 70 more are within the plan as it sees it.
-  await counts.kill();
-  const alone = await ask(stage, from(61, 300));
-  assert.deepEqual([countOf(alone, 200), countOf(alone, 429)], [140, 160]);
-
-  const choose = async (whenRedisIsDown: string, ahead: number): Promise<void> => {
-    const applied = 'ledgergate_config_reloads_total{result="applied"}';
-    for (const replica of replicas) {
-      replica.reconfigure(sections(stage, { whenRedisIsDown }));
-      replica.hangUp();
-      await until(async () => ((await metric(replica, applied)) ?? 0) >= ahead);
+/** A node, a Redis of answers, a Redis of counts with the keys in it, and two replicas that know the keys. */
+async function world(t: TestContext, keys: readonly TestKey[]) {
+  const node = await fakeNode(t, { head: 1_000_000n });
+  const [cache, counts] = [await serverOf(t, 'redis.md'), await serverOf(t, 'limits.md')];
+  await counts.run(async (client) => {
+    for (const { entry } of keys) {
+      const { sha256, ...record } = entry;
+      await client.hset('lg:access:keys', String(sha256), JSON.stringify(record));
+    }
+  });
+  const { ttlMs: _, ...redis } = configOf(counts);
+  const plans = { hundred: planConfig({ windowMs: 60_000, requests: 100 }) };
+  const access = accessConfig({ keys: { redis: true }, redis, plans });
+  const lines: LogLine[] = [];
+  const options = { full: [node], access, config: { cache: { redis: configOf(cache) } } };
+  const start = () => testGateway(t, { ...options, onLog: (line) => lines.push(line) });
+  const replicas = [await start(), await start()] as const;
+  /** The statuses of reads of `versions` by turns at both replicas, as `status: count`. */
+  const ask = async ({ text }: TestKey, versions: readonly number[]) => {
+    const replies = versions.map((version, at) => replicas[at % 2]!.get(path(version), bearer(text)));
+    const counted: Record<number, number> = {};
+    for (const { status } of await Promise.all(replies)) counted[status] = (counted[status] ?? 0) + 1;
+    return counted;
+  };
+  /** Applies another choice for a Redis that is away. */
+  const choose = async (whenRedisIsDown: AccessConfig['whenRedisIsDown']): Promise<void> => {
+    for (const { reloads } of replicas) {
+      await reloads.take({ ...reloads.config, access: { ...access, whenRedisIsDown } });
+      assert.equal(reloads.status?.result, 'applied');
     }
   };
-  await choose('refuse', 1);
-  assert.equal(countOf(await ask(stage, from(61, 10)), 503), 10);
-  await choose('allow', 2);
-  assert.equal(countOf(await ask(stage, from(61, 300)), 200), 300);
+  for (const replica of replicas) await until(async () => (await replica.metric('ledgergate_redis_up')) === 1);
+  return { cache, counts, replicas, lines, ask, choose };
+}
 
-  // Answers of the one replica reach the other meanwhile.
-  const pages = async () => {
-    const names = await stage.cache.run((client) => client.keys('lg:1:*|module|*'));
-    return names.filter((name) => !name.includes(':!'));
-  };
-  const before = await pages();
-  await ask(stage, [999_000]);
-  await until(async () => (await pages()).some((name) => !before.includes(name)));
-  const headers = { authorization: `Bearer ${stage.key.text}` };
-  const shared = await fetchReply(replicas[1].url + path(999_000), { method: 'GET', headers });
-  assert.match(shared.headers['cache-status'] ?? '', /hit; detail=redis/);
+test('answers are in the one Redis, keys, limits and usage in the other', { skip: noRedis }, async (t) => {
+  const [first, second, third] = [
+    testKey('a', { plan: 'hundred' }),
+    testKey('b', { plan: 'hundred' }),
+    testKey('c', { plan: 'hundred' }),
+  ];
+  const { cache, counts, replicas, lines, ask, choose } = await world(t, [first, second, third]);
+  const [one, other] = replicas;
+  const ofCounts = ['lg:access', 'lg:limits', 'lg:usage'];
 
-  // It returns empty: the keys of before stay, and both replicas count in it again.
-  await choose('refuse', 3);
-  await counts.start();
-  for (const replica of replicas) await until(() => replica.err().includes('limits are counted in Redis again'));
-  const together = await ask(stage, from(1, 200));
-  assert.deepEqual([countOf(together, 200), countOf(together, 429)], [100, 100]);
+  await t.test('each has its names alone, with the rights that the documents give it', async () => {
+    assert.deepEqual(await ask(first, [5, 6, 7, 8]), { 200: 4 });
+    await eventually(
+      () => namesIn(cache),
+      (names) => names.includes('lg:1'),
+    );
+    await eventually(
+      () => namesIn(counts),
+      (names) => ofCounts.every((name) => names.includes(name)),
+    );
+    // A key that one replica makes is served at the other, shows its use there, and is refused once it is revoked.
+    const made = await createdKey(one, { name: 'made', plan: 'hundred' });
+    const statusOf = async (target: string) => (await other.get(target, bearer(made))).status;
+    await until(async () => (await statusOf(path(5))) === 200);
+    assert.equal(await statusOf('/-/usage'), 200);
+    await changedKey(one, 'made', { tenant: 'acme' });
+    await changedKey(one, 'made');
+    await until(async () => (await statusOf(path(5))) === 401);
+    assert.deepEqual((await namesIn(counts)).toSorted(), ofCounts);
+    assert.deepEqual(
+      (await namesIn(cache)).filter((name) => /access|limits|usage/.test(name)),
+      [],
+    );
+    assert.deepEqual([await deniedBy(cache), await deniedBy(counts)], [[], []]);
+  });
+
+  await t.test('without its Redis, access follows whenRedisIsDown', async () => {
+    assert.deepEqual(await ask(second, from(1, 60)), { 200: 60 });
+    // Each replica has admitted 30 that Redis counted: 70 more are within the plan as it sees it.
+    await counts.kill();
+    assert.deepEqual(await ask(second, from(61, 300)), { 200: 140, 429: 160 });
+    await choose('refuse');
+    assert.deepEqual(await ask(second, from(61, 10)), { 503: 10 });
+    await choose('allow');
+    assert.deepEqual(await ask(second, from(61, 300)), { 200: 300 });
+
+    // Answers of the one replica reach the other meanwhile.
+    const before = await pagesIn(cache);
+    await ask(second, [999_000]);
+    await until(async () => (await pagesIn(cache)).some((name) => !before.includes(name)));
+    const shared = await other.get(path(999_000), bearer(second.text));
+    assert.match(shared.headers['cache-status'] ?? '', /hit; detail=redis/);
+
+    // It returns empty: the keys of before stay, and both replicas count in it again.
+    await choose('refuse');
+    await counts.start();
+    await until(() => lines.filter(({ msg }) => msg === 'limits are counted in Redis again').length === 2);
+    assert.deepEqual(await ask(second, from(1, 200)), { 200: 100, 429: 100 });
+  });
+
+  await t.test('the death of the Redis of answers changes no limit and no key', async () => {
+    assert.deepEqual(await ask(third, from(1, 60)), { 200: 60 });
+    const before = await fallbacksOf(replicas);
+    await cache.kill();
+    assert.deepEqual(await ask(third, from(61, 80)), { 200: 40, 429: 40 });
+    assert.deepEqual(await fallbacksOf(replicas), before);
+    for (const replica of replicas) await until(async () => (await replica.metric('ledgergate_redis_up')) === 0);
+    const { text } = await fetchReply(`${one.operationsUrl}/admin/usage?key=c`, { method: 'GET' });
+    assert.equal((JSON.parse(text) as { source: string }).source, 'redis');
+  });
 });
 
 test('a reload changes its bound of time, and a restart its address', { skip: noRedis }, async (t) => {

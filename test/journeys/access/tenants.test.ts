@@ -1,22 +1,13 @@
-// Several tenants before one gateway, or several gateways behind one plan: each tenant gets its grant, whatever the
-// others do.
+// Several tenants before one gateway: each gets its grant, whatever the others do.
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { Agent, request as send } from 'undici';
 import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply } from '../../support/gateway.ts';
 import { gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
 import { keysFile, testKey, type TestKey } from '../../support/keys.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import { metric } from '../../support/workers.ts';
-
-/** Keys, and the file that has them. */
-function keysOf(t: TestContext, names: readonly string[], plan: string) {
-  const keys = names.map((name) => testKey(name, { tenant: name, plan }));
-  return { keys, file: keysFile(t, keys).path };
-}
 
 interface Asked {
   readonly status: number;
@@ -68,20 +59,21 @@ test('a tenant at twenty times its plan takes nothing from five modest ones', as
   const node = await fakeNode(t, { head: 1_000_000n });
   // With eight connections some 200 reads a second: half of what the greedy one asks for.
   node.faults.add({ kind: 'latency', ms: 40 });
-  const { keys, file } = keysOf(t, ['greedy', 'a', 'b', 'c', 'd', 'e'], 'small');
+  const keys = ['greedy', 'a', 'b', 'c', 'd', 'e'].map((name) => testKey(name, { tenant: name, plan: 'small' }));
   const [greedy, ...modest] = keys as [TestKey, ...TestKey[]];
+  const { path: file } = keysFile(t, keys);
   const plans = { small: { window: '1s', requests: 20, concurrency: 10 } };
   const config = { access: { keys: { file }, plans }, upstream: { connections: 8 } };
   const gateway = await gatewayProcess(t, { full: [node], config });
-  const modestly = async () => (await Promise.all(modest.map((key) => load(gateway, key, 10, 4_000)))).flat();
+  const modestly = async () => (await Promise.all(modest.map((key) => load(gateway, key, 10, 2_000)))).flat();
 
   // The first requests of a process are its slowest.
-  await load(gateway, greedy, 10, 1_000);
+  await load(gateway, greedy, 10, 500);
   await sleep(1_100);
   const stalls = watchStalls(t);
   const alone = await modestly();
   const besideMs = performance.now();
-  const [beside, greedily] = await Promise.all([modestly(), load(gateway, greedy, 400, 4_000)]);
+  const [beside, greedily] = await Promise.all([modestly(), load(gateway, greedy, 400, 2_000)]);
   const seconds = (performance.now() - besideMs) / 1_000;
   const admitted = greedily.filter(({ status }) => status === 200).length;
   t.diagnostic(
@@ -110,82 +102,6 @@ test('a tenant at twenty times its plan takes nothing from five modest ones', as
   assert.ok(p50(beside) < p50(alone) + 200, `${p50(beside)} ms beside ${p50(alone)} ms alone`);
   // Test machines are noisy, and all clients share one process: a starved client waits for seconds.
   assert.ok(p99(beside) < p99(alone) + 1_000, `${p99(beside)} ms beside ${p99(alone)} ms alone`);
-  assert.ok(admitted >= 60, `${admitted} of the greedy one were let in`);
+  assert.ok(admitted >= 30, `${admitted} of the greedy one were let in`);
   assert.ok(greedily.every(({ status }) => status === 200 || status === 429));
-});
-
-test('two replicas grant a plan of 100 per 10 s once, and say what is left', { skip: noRedis }, async (t) => {
-  const node = await fakeNode(t, { head: 1_000_000n });
-  const redis = await redisServer(t);
-  const { keys, file } = keysOf(t, ['wallet'], 'hundred');
-  const [key] = keys as [TestKey];
-  const config = {
-    access: { keys: { file }, plans: { hundred: { window: '10s', requests: 100 } } },
-    cache: { redis: { url: redis.url, timeout: '2s' } },
-  };
-  const replicas = [
-    await gatewayProcess(t, { full: [node], config }),
-    await gatewayProcess(t, { full: [node], config }),
-  ];
-  const agent = new Agent({ connections: 32 });
-  t.after(() => agent.destroy());
-  const answers = await Promise.all([...Array(300).keys()].map((at) => ask(replicas[at % 2]!, key, agent)));
-  const served = answers.filter(({ status }) => status === 200).length;
-  assert.ok(served <= 102, `${served} were served`);
-  const local = 'ledgergate_limits_fallback_total{choice="local"}';
-  const alone = await Promise.all(replicas.map((replica) => metric(replica, local)));
-  const others = answers.filter(({ status }) => status !== 200 && status !== 429).length;
-  // Requests that the machine was too slow for, or for which Redis was, are not all counted together.
-  if (others > 0 || alone.some((count) => count !== 0))
-    t.diagnostic(`a busy machine: ${others} had no answer, ${alone.join(' and ')} were counted by one replica`);
-  else assert.ok(served >= 100, `${served} were served`);
-
-  const [one] = replicas as [GatewayProcess];
-  const refused = await fetchReply(`${one.url}/accounts/0x1/module/coin?ledger_version=1`, {
-    method: 'GET',
-    headers: { authorization: `Bearer ${key.text}` },
-  });
-  assert.equal(refused.status, 429);
-  assert.equal(refused.headers['ratelimit-policy'], '"requests";q=100;w=10');
-  assert.match(refused.headers['ratelimit'] ?? '', /^"requests";r=0;t=\d+$/);
-  const retryS = Number(refused.headers['retry-after']);
-  assert.ok(retryS >= 1 && retryS <= 11, `Retry-After: ${retryS}`);
-
-  const usage = await fetchReply(`${one.operationsUrl}/admin/usage?key=wallet`, { method: 'GET' });
-  assert.equal(usage.status, 200);
-  assert.equal((JSON.parse(usage.text) as { source: string }).source, 'redis');
-});
-
-test('workers without Redis grant a plan once for all of them, and their usage is one', async (t) => {
-  const node = await fakeNode(t, { head: 1_000_000n });
-  const { keys, file } = keysOf(t, ['wallet'], 'thirty');
-  const [key] = keys as [TestKey];
-  const config = { access: { keys: { file }, plans: { thirty: { window: '60s', requests: 30 } } }, workers: 3 };
-  const gateway = await gatewayProcess(t, { full: [node], config });
-  const statuses: number[] = [];
-  for (let asked = 0; asked < 90; asked += 1) {
-    // A connection of its own each, so that all workers have some.
-    const agent = new Agent();
-    statuses.push((await ask(gateway, key, agent)).status);
-    await agent.close();
-  }
-  assert.equal(statuses.filter((status) => status === 200).length, 30);
-  assert.ok(statuses.slice(0, 30).every((status) => status === 200));
-  assert.equal(await metric(gateway, 'ledgergate_limits_refusals_total{plan="thirty",bound="requests"}'), 60);
-
-  const { text } = await fetchReply(`${gateway.operationsUrl}/admin/usage?format=csv`, { method: 'GET' });
-  const rows = text.trim().split('\r\n').slice(1);
-  const requests = rows.map((row) => ({ outcome: row.split(',')[5], count: Number(row.split(',')[6]) }));
-  const counted = (is: (outcome: string | undefined) => boolean): number =>
-    requests.reduce((sum, { outcome, count }) => sum + (is(outcome) ? count : 0), 0);
-  assert.equal(
-    counted((outcome) => outcome === 'refused'),
-    60,
-    text,
-  );
-  assert.equal(
-    counted((outcome) => outcome !== 'refused'),
-    30,
-    text,
-  );
 });
