@@ -124,11 +124,15 @@ export class PlanLimits {
   ): LimitDecision | Promise<LimitDecision | undefined> {
     const charge = chargeOf(principal, leastCostOf(operation, this.#config.costs), address);
     if (charge === undefined) return new AdmittedRequest(this, principal, operation);
-    const attempt = (): Counted | Promise<Counted> => this.#take(charge);
     const taken =
       waitMs === 0
-        ? attempt()
-        : this.#queueOf(principal).take(charge.subject, { waitMs, signal, attempt, address: charge.address });
+        ? this.#take(charge)
+        : this.#queueOf(principal).take(charge.subject, {
+            waitMs,
+            signal,
+            attempt: () => this.#take(charge),
+            address: charge.address,
+          });
     if (!(taken instanceof Promise)) return this.#decide(principal, operation, charge, taken);
     return taken.then((late) => {
       if (!signal.aborted) return this.#decide(principal, operation, charge, late);
