@@ -176,10 +176,7 @@ function createKeyCounts(registry: Registry): (key: string) => ChargeCounts {
 }
 
 function byEach(count: (outcome: UsageOutcome) => Count): ChargeCounts['requests'] {
-  return Object.fromEntries(usageOutcomes.map((outcome) => [outcome, count(outcome)])) as Record<
-    UsageOutcome,
-    Count
-  >;
+  return Object.fromEntries(usageOutcomes.map((outcome) => [outcome, count(outcome)])) as Record<UsageOutcome, Count>;
 }
 
 function lookedUpOnce(make: (name: string) => ChargeCounts): (name: string) => ChargeCounts {
