@@ -15,19 +15,7 @@ import { planConfig } from '../support/keys.ts';
 import { changed, soup } from './soup.ts';
 import { attempt, fuzzTarget } from './target.ts';
 
-const hops = soup(
-  '10.0.0.1',
-  '203.0.113.7',
-  '::1',
-  '2001:db8::1',
-  '::ffff:10.0.0.1',
-  '%eth0',
-  ':80',
-  '[',
-  ']',
-  ',',
-  ' ',
-);
+const hops = soup(...'10.0.0.1 203.0.113.7 ::1 2001:db8::1 ::ffff:10.0.0.1 %eth0 :80 [ ] ,'.split(' '), ' ');
 const proxies = new Networks(['10.0.0.0/8', '::1/128']);
 
 const { key } = createKey();

@@ -12,29 +12,7 @@ import { changed, soup } from './soup.ts';
 import { attempt, fuzzTarget } from './target.ts';
 import { isRefusal } from './words.ts';
 
-const jsonWords = [
-  '{',
-  '}',
-  '[',
-  ']',
-  '"',
-  ':',
-  ',',
-  '"a"',
-  '"a":',
-  '0',
-  '-',
-  '1.5',
-  'e9',
-  'null',
-  'true',
-  '\\',
-  '\\u00',
-  'd800',
-  '\n',
-  ' ',
-  '1e999',
-];
+const jsonWords = [...'{ } [ ] " : , "a" "a": 0 - 1.5 e9 null true \\ d800 1e999'.split(' '), '\\u00', '\n', ' '];
 const json = fc.oneof(soup(...jsonWords), changed(fc.json(), ...jsonWords));
 
 const view = '{"function":"0x1::m::f","type_arguments":["0x1::a::B<u8>","vector<u8>"],"arguments":["1",{"a":[1.0]}]}';
@@ -94,18 +72,7 @@ const doubtfulIn = (body: string): fc.Arbitrary<string> =>
       isIgnored ? `${body.slice(0, -1)},"x":${value}}${end}` : body.replace('"1"', value) + end,
     );
 
-const parameters = [
-  'u8',
-  'u64',
-  'u128',
-  'address',
-  'bool',
-  'vector<u8>',
-  'vector<u64>',
-  '0x1::string::String',
-  'T0',
-  '&signer',
-];
+const parameters = 'u8 u64 u128 address bool vector<u8> vector<u64> 0x1::string::String T0 &signer'.split(' ');
 const types = fc.oneof(
   fc.constantFrom(...parameters, '0x1::option::Option<u64>', '0x1::object::Object<T0>'),
   soup(...parameters, '<', '>', ','),
@@ -149,21 +116,7 @@ const moduleText = fc
       },
     }),
   );
-const abiWords = [
-  '"abi"',
-  '"name"',
-  '"params"',
-  '"u8"',
-  '[',
-  ']',
-  '{',
-  '}',
-  'null',
-  '""',
-  'true',
-  '"structs"',
-  '"is_entry"',
-];
+const abiWords = '"abi" "name" "params" "u8" [ ] { } null "" true "structs" "is_entry"'.split(' ');
 const modules = fc.oneof(moduleText, changed(moduleText, ...abiWords));
 
 const values = fc.oneof(

@@ -54,85 +54,19 @@ function messageOf(headers: Readonly<Record<string, string>>, url = '/v1'): Inco
 }
 
 const duration = soup('0', '1', '9', '200', 'ms', 's', 'm', ' ', '.', '-', '+', 'e', '999999999');
-const accept = soup(
-  'application/json',
-  'application/x-bcs',
-  ',',
-  ';',
-  'q=',
-  '0.5',
-  '*/*',
-  ' ',
-  '=',
-  'APPLICATION/',
-  '\t',
-);
-const codings = soup(
-  'gzip',
-  'br',
-  'zstd',
-  'identity',
-  '*',
-  ',',
-  ';',
-  'q=',
-  '0',
-  '1',
-  '.',
-  '-',
-  ' ',
-  'Infinity',
-  'NaN',
-  '"',
-);
+const accept = soup(...'application/json application/x-bcs , ; q= 0.5 */* = APPLICATION/'.split(' '), ' ', '\t');
+const codings = soup(...'gzip br zstd identity * , ; q= 0 1 . - Infinity NaN "'.split(' '), ' ');
 const tag = soup('"', 'W/', 'x', ',', ' ', '*', '\\', 'CaALTxKNV4lQhCqYjGNm-q');
-const name = soup(
-  'x-node-',
-  'x-aptos-',
-  'accept',
-  'host',
-  'content-',
-  'length',
-  'authorization',
-  '-',
-  '_',
-  'a',
-  ' ',
-  'connection',
-);
+const name = soup(...'x-node- x-aptos- accept host content- length authorization - _ a connection'.split(' '), ' ');
 
 const traceparent = soup(
-  '00-',
-  'ff-',
-  '-01',
-  '-00',
-  '-',
-  '0',
-  'a',
-  'A',
-  'g',
+  ...'00- ff- -01 -00 - 0 a A g , 0af7651916cd43dd8448eb211c80319c b7ad6b7169203331 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'.split(
+    ' ',
+  ),
   ' ',
-  ',',
-  '0af7651916cd43dd8448eb211c80319c',
-  'b7ad6b7169203331',
   '0'.repeat(32),
-  '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
 );
-const tracestate = soup(
-  'rojo',
-  '=',
-  '00f067aa0ba902b7',
-  ',',
-  ' ',
-  '@',
-  'a',
-  'A',
-  '\t',
-  '"',
-  'é',
-  '-',
-  '=='.repeat(300),
-);
+const tracestate = soup(...'rojo = 00f067aa0ba902b7 , @ a A " é -'.split(' '), ' ', '\t', '=='.repeat(300));
 
 export const headTargets = [
   fuzzTarget('request target', fc.tuple(target, fc.constantFrom('/v1', '')), ([text, base]) => {

@@ -15,28 +15,7 @@ export const isRefusal = (error: unknown): boolean => error instanceof GatewayEr
 
 const hex = soup('0', 'x', '0x', '0X', '1', 'a', 'F', 'g', '00000000', ' ', '-');
 const coin = '0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin, vector<u8>>';
-const tagWords = [
-  '0x1',
-  '0x',
-  '::',
-  ':',
-  '<',
-  '>',
-  ',',
-  ' ',
-  '\t',
-  'u8',
-  'vector<',
-  'vector',
-  'signer',
-  'a',
-  'B',
-  '_',
-  '$',
-  'T0',
-  '&',
-  '|',
-];
+const tagWords = [...'0x1 0x :: : < > , u8 vector< vector signer a B _ $ T0 & |'.split(' '), ' ', '\t'];
 const tags = fc.oneof(soup(...tagWords), changed(fc.constant(coin), ...tagWords));
 const versions = soup('0', '1', '9', '+', '-', ' ', '0000', '18446744073709551615', '.', 'e', '_', '\n');
 
