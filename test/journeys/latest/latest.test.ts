@@ -7,7 +7,6 @@ import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { fetchReply, nodeAndGateway, probe, probeAt, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { watchStalls } from '../../support/stalls.ts';
-import { submission } from '../../support/submission.ts';
 import { errorBody } from '../../support/error-body.ts';
 
 const hour = 3_600_000;
@@ -39,19 +38,6 @@ test('after the bound the next read is of a newer state', async (t) => {
   while (reply.headers['ledgergate-served-version'] === '900') reply = await gateway.get(probe);
 
   assert.match(reply.text, /"ledger_version":"950"/);
-});
-
-test('after one client received a newer version, no client is answered from an older state', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t, { config: shared });
-  await gateway.get(probe);
-  node.clock.advance(50n);
-  await gateway.get('/accounts/0x1/module/coin?ledger_version=850');
-
-  const token = await gateway.get(probe, { 'ledgergate-min-version': '940' });
-  const other = await gateway.get(probe);
-
-  assert.equal(token.headers['ledgergate-served-version'], '950');
-  assert.equal(other.headers['ledgergate-served-version'], '950');
 });
 
 test('a pinned read near the head is no floor of its connection, its version as a token is', async (t) => {
@@ -212,29 +198,6 @@ test('Ledgergate-Max-Staleness tightens and loosens the bound; a malformed durat
   assert.deepEqual([bad.status, badVersion.status], [400, 400]);
 });
 
-test('after a committed transaction its connection reads the effect', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t, { config: shared });
-  await gateway.get(probe);
-  const agent = new Agent({ connections: 1, pipelining: 1 });
-  t.after(() => agent.close());
-  const own = async (path: string, body?: string) => {
-    const headers = { 'content-type': 'application/json' };
-    const method = body === undefined ? 'GET' : 'POST';
-    const response = await send(gateway.url + path, { dispatcher: agent, method, headers, body: body ?? null });
-    return { text: await response.body.text(), served: response.headers['ledgergate-served-version'] };
-  };
-  const submitted = await own('/transactions', submission());
-  const { hash } = JSON.parse(submitted.text) as { hash: string };
-  node.clock.advance(50n);
-  node.mempool.commitAll(940n);
-
-  const committed = await own(`/transactions/by_hash/${hash}`);
-  const read = await own(probe);
-
-  assert.match(committed.text, /"type":"user_transaction"/);
-  assert.equal(read.served, '950');
-});
-
 test('an account without a version is read at the shared version', async (t) => {
   const { node, gateway } = await nodeAndGateway(t, { config: shared });
   await gateway.get(probe);
@@ -242,7 +205,7 @@ test('an account without a version is read at the shared version', async (t) => 
   const reply = await gateway.get('/accounts/0x1');
 
   assert.equal(reply.headers['ledgergate-served-version'], '900');
-  assert.equal(node.log.received.at(-1)?.url, '/v1/accounts/0x1?ledger_version=900');
+  assert.equal(node.lastRead?.url, '/v1/accounts/0x1?ledger_version=900');
 });
 
 test('the ledger info is of one snapshot, with the oldest version of the fleet', async (t) => {
@@ -366,4 +329,34 @@ test('a node that refuses its own head as pruned gives no 410 to a client that n
     assert.deepEqual([status, given['retry-after']], [503, '1'], what);
   }
   assert.equal(named.status, 410);
+});
+
+// Reads of history with a version that the client has seen: the part of it that grows is not older than that.
+
+const account = '/accounts/0x5a000001';
+
+/** Lists and blocks that run into the head at version 1,000; a node with the head 985 has a part of them. */
+const growing: readonly ((n: number) => string)[] = [
+  (n) => `/transactions?start=${970 + n}&limit=100`,
+  (n) => `/transactions/auxiliary_info?start_version=${970 + n}&limit=100`,
+  () => '/blocks/by_height/49',
+  () => '/blocks/by_height/49?with_transactions=true',
+  (n) => `/blocks/by_version/${980 + (n % 5)}`,
+  (n) => `${account}/events/3?start=${40 + (n % 10)}&limit=50`,
+  (n) => `${account}/events/3?limit=${10 + n}`,
+  (n) => `${account}/transactions?limit=${10 + n}`,
+  (n) => `/transactions?limit=${10 + n}`,
+];
+
+test('history with a version that the client has seen is answered by a node that has reached it', async (t) => {
+  const behind = await fakeNode(t, { head: 985n });
+  const fresh = await fakeNode(t, { head: 1_000n });
+  const gateway = await testGateway(t, { full: [behind, fresh], config: { upstream: { probeIntervalMs: 10 } } });
+  for (const path of growing) {
+    for (let n = 0; n < 5; n += 1) {
+      const own = await (await fetch(fresh.url + path(n))).text();
+      const reply = await gateway.get(path(n), { 'ledgergate-min-version': '1000' });
+      assert.deepEqual([reply.status, reply.text], [200, own], path(n));
+    }
+  }
 });

@@ -1,12 +1,16 @@
-/** Answers above the second newest head: they serve from memory, and nothing holds them for final before another node is there. */
+/** Heads that one node alone has reached or claims: what is read above them, kept of them, and which head is believed. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { distortingNode, type Distort } from '../../support/distorting-node.ts';
+import { advancingClock } from '../../../src/sample/ledger-clock.ts';
+import { type Distort, distortingNode } from '../../support/distorting-node.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { probe, probeAt, testGateway, type Reply, type TestGateway } from '../../support/gateway.ts';
+import { probe, probeAt, type Reply, type TestGateway, testGateway } from '../../support/gateway.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
+import { createSampleNode, type SampleNode } from '../../support/sample-node.ts';
 import { storeFolder } from '../../support/stores.ts';
+
+// Answers above the second newest head serve from memory, and nothing holds them for final before another node is there.
 
 const upstream = { probeIntervalMs: 50 };
 const immutable = 'public, max-age=31536000, immutable';
@@ -88,16 +92,6 @@ test('an answer of the node ahead becomes final with the second head, without an
   assert.deepEqual([ahead.requestsTo('resource'), behind.requestsTo('resource')], [1, 0]);
 });
 
-test('an answer that no second head passes within upstream.maxLag leaves memory', async (t) => {
-  const [ahead, behind] = await pair(t, 20n);
-  const gateway = await testGateway(t, { full: [ahead, behind], config: { upstream: { maxLagMs: 100 } } });
-  await gateway.get(probeAt(1_020));
-
-  await until(async () => (await gateway.metric('ledgergate_cache_entries{tier="memory"}')) === 0);
-
-  assert.deepEqual(shown(await gateway.get(probeAt(1_020))), ['fwd=miss; detail=full-0', 'no-cache']);
-});
-
 test('history above the second head becomes final with it', async (t) => {
   const [ahead, behind] = await pair(t, 50n);
   const gateway = await testGateway(t, { full: [ahead, behind], config: { upstream } });
@@ -126,13 +120,6 @@ test('answers of the only usable node are final at once', async (t) => {
   const gateway = await testGateway(t, { full: [node, down], config: { upstream } });
 
   assert.deepEqual(shown(await gateway.get(probeAt(1_000))), ['fwd=miss; detail=full-0', immutable]);
-});
-
-test('a node that is still hours behind keeps no answer of the others from being final', async (t) => {
-  const [ahead, behind] = await pair(t, 3_000_000n);
-  const gateway = await testGateway(t, { full: [ahead], archival: [behind], config: { upstream } });
-
-  assert.deepEqual(shown(await gateway.get(probeAt(3_001_000))), ['fwd=miss; detail=full-0', immutable]);
 });
 
 for (const tier of ['store', 'redis'] as const) {
@@ -171,4 +158,171 @@ test('where replicas wait for answers, the quiet second node is looked at', { sk
     await gateway.get(probe, { 'ledgergate-max-staleness': '1ms' });
     return (await gateway.metric('ledgergate_redis_writes_total{outcome="written"}')) > 0;
   });
+});
+
+// A ledger that has stopped, by the times of its nodes, and one node that claims to be far beyond it.
+
+const stoppedAt = 1_000_000n;
+
+/** Nodes of a ledger that stopped long ago, and one at 6,000,000 with the time of our clock. */
+async function standing(t: TestContext) {
+  const stopped = await Promise.all([0, 1].map(() => fakeNode(t, { head: stoppedAt })));
+  const source = await fakeNode(t, { head: 6_000_000n });
+  const nodes = await Promise.all([source, ...stopped].map((node) => distortingNode(t, node, timeOf(node))));
+  return { stopped, source, nodes };
+}
+
+/** Nodes beyond the stop report the time of now; the others that of their clock. */
+function timeOf({ clock }: FakeNode): Distort {
+  return (said) =>
+    clock.head > stoppedAt
+      ? { ...said, headers: { ...said.headers, 'x-node-ledger-timestampusec': String(Date.now() * 1000) } }
+      : said;
+}
+
+async function headOf(gateway: TestGateway): Promise<unknown> {
+  return (JSON.parse((await gateway.get('')).text) as { readonly ledger_version: unknown }).ledger_version;
+}
+
+/** Resolves when the gateway has looked at every node again. */
+async function looked(nodes: readonly FakeNode[]): Promise<void> {
+  const counts = nodes.map((node) => node.requests);
+  await until(() => nodes.every((node, index) => node.requests >= (counts[index] ?? 0) + 2));
+}
+
+test('one node far beyond a ledger that stands moves no head, and no read above is kept', async (t) => {
+  const { stopped, source, nodes } = await standing(t);
+  const gateway = await testGateway(t, { full: nodes, config: { upstream } });
+  await looked([source, ...stopped]);
+
+  assert.equal(await headOf(gateway), String(stoppedAt));
+  assert.match((await gateway.get(probe)).text, /"ledger_version":"1000000"/);
+  const above = await gateway.get(probeAt(3_000_000));
+  assert.deepEqual([above.status, above.headers['cache-control']], [404, 'no-store'], above.text);
+});
+
+test('a node that goes on by itself, block by block, is followed while the others stand', async (t) => {
+  const { stopped, source, nodes } = await standing(t);
+  source.clock.head = stoppedAt;
+  const gateway = await testGateway(t, { full: nodes, config: { upstream } });
+
+  for (let steps = 0; steps < 6; steps += 1) {
+    source.clock.advance(9_000n);
+    await until(async () => (await headOf(gateway)) === String(source.clock.head));
+  }
+  // Comparisons of heads take place four times a second.
+  for (let looks = 0; looks < 12; looks += 1) await looked(stopped);
+
+  assert.equal(await headOf(gateway), '1054000');
+  assert.equal(await gateway.metric('ledgergate_upstream_usable{upstream="full-0"}'), 1);
+});
+
+// Reads of a version that only the freshest node has, or is about to have, beside nodes that lag.
+
+const versionsPerSecond = 1_000;
+const boom = '{"message":"boom","error_code":"internal_error","vm_error_code":null}';
+
+/** A node of a ledger that commits a version each ms, and behind a gateway another one that lags by 300 ms. */
+async function laggingPair(t: TestContext): Promise<{ readonly fresh: SampleNode; readonly gateway: TestGateway }> {
+  const startMs = Date.now();
+  const nodeAt = async (startHead: bigint): Promise<SampleNode> => {
+    const node = await createSampleNode({ clock: advancingClock({ startHead, versionsPerSecond, startMs }) });
+    t.after(() => node.close());
+    return node;
+  };
+  const [fresh, lagging] = [await nodeAt(1_000_000n), await nodeAt(999_700n)];
+  const config = { upstream: { probeIntervalMs: 200 }, latest: { waitForVersionMs: 500 } };
+  return { fresh, gateway: await testGateway(t, { full: [lagging, fresh], config }) };
+}
+
+for (const [what, headers] of [
+  ['named by the read', undefined],
+  ['named by Ledgergate-Min-Version', { 'ledgergate-max-staleness': '200ms' }],
+  ['named by Ledgergate-Min-Version with Max-Staleness 0', { 'ledgergate-max-staleness': '0ms' }],
+] as const) {
+  test(`a version 30 ms above the head, ${what}, is waited for beside a node that lags by 300 ms`, async (t) => {
+    const { fresh, gateway } = await laggingPair(t);
+
+    for (let read = 0; read < 10; read += 1) {
+      const version: bigint = fresh.ledger().version + 30n;
+      const reply = await (headers === undefined
+        ? gateway.get(`${probe}?ledger_version=${version}`)
+        : gateway.get(probe, { ...headers, 'ledgergate-min-version': String(version) }));
+      assert.equal(reply.status, 200, `read ${read}: ${reply.text}`);
+    }
+  });
+}
+
+for (const [what, headers] of [
+  ['the latest state', {}],
+  ['the latest state with Max-Staleness 0', { 'ledgergate-max-staleness': '0ms' }],
+] as const) {
+  test(`the freshest node answers 500 to a fifth of reads: ${what} is answered all the same`, async (t) => {
+    const { fresh, gateway } = await laggingPair(t);
+    let count = 0;
+    fresh.faults.add(
+      { kind: 'answer', status: 500, body: boom },
+      { when: ({ route }) => route === 'resource' && (count += 1) % 5 === 0 },
+    );
+    const statuses = new Map<number, number>();
+
+    for (let read = 0; read < 50; read += 1) {
+      const { status } = await gateway.get(`/accounts/0x${(read + 1).toString(16)}/resource/0x1::a::B`, headers);
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    }
+
+    // The sample nodes hold no such resource.
+    assert.deepEqual([...statuses], [[404, 50]]);
+  });
+}
+
+/** The nodes whose reads of resources fail. */
+function failReads(nodes: readonly FakeNode[]): void {
+  for (const { faults } of nodes) {
+    faults.add({ kind: 'answer', status: 500, body: boom }, { when: ({ route }) => route === 'resource' });
+  }
+}
+
+function readsAt(nodes: readonly FakeNode[]): number {
+  return nodes.reduce((sum, node) => sum + node.requestsTo('resource'), 0);
+}
+
+const patientConfig = { upstream: { probeIntervalMs: 100 }, latest: { waitForVersionMs: 30_000 } };
+
+test('the node that was waited for is asked, although all attempts went to nodes that failed before', async (t) => {
+  const [lagging, ...failing] = await Promise.all([0, 1, 2, 3].map(() => fakeNode(t)));
+  assert.ok(lagging !== undefined);
+  const gateway = await testGateway(t, { full: [lagging, ...failing], config: patientConfig });
+  for (const { clock } of failing) clock.advance(20n);
+  for (const name of ['full-1', 'full-2', 'full-3']) await untilAt(gateway, name, 1_020n);
+  failReads(failing);
+
+  const reading = gateway.get(`${probe}?ledger_version=1020`);
+
+  await until(() => readsAt(failing) === 3);
+  lagging.clock.advance(20n);
+  const reply = await reading;
+  assert.equal(reply.status, 200, reply.text);
+  assert.equal(readsAt(failing), 3);
+});
+
+test('the node that was waited for is asked, although a repeat and waits for others used up all attempts', async (t) => {
+  const [first, second, third, last] = await Promise.all([0, 1, 2, 3].map(() => fakeNode(t)));
+  assert.ok(first !== undefined && second !== undefined && third !== undefined && last !== undefined);
+  const gateway = await testGateway(t, { full: [first, second, third, last], config: patientConfig });
+  first.clock.advance(20n);
+  await untilAt(gateway, 'full-0', 1_020n);
+  failReads([first, second, third]);
+
+  const reading = gateway.get(`${probe}?ledger_version=1020`);
+
+  // The only holder is asked twice, then each node as it arrives.
+  await until(() => readsAt([first]) === 2);
+  second.clock.advance(20n);
+  await until(() => readsAt([second]) === 1);
+  third.clock.advance(20n);
+  await until(() => readsAt([third]) === 1);
+  last.clock.advance(20n);
+  const reply = await reading;
+  assert.equal(reply.status, 200, reply.text);
 });
