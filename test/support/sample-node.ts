@@ -60,6 +60,11 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> extends Healthy
     return this.log.readCount;
   }
 
+  /** The last request besides those for ledger information, which come at any time. */
+  get lastRead(): ReceivedRequest | undefined {
+    return this.log.received.findLast(({ route }) => route !== 'ledgerInfo');
+  }
+
   requestsTo(route: SampleRouteName | 'none'): number {
     return this.log.countOf(route);
   }

@@ -169,39 +169,9 @@ test('nodes that agree are counted, and the answer stays', async (t) => {
   assert.deepEqual(gateway.alarms, []);
 });
 
-test('the same JSON in another spelling is no alarm, and stays', async (t) => {
-  const nodes = [await shallow(t), await fakeNode(t)];
-  const gateway = await gatewayOf(t, nodes);
-  answers(nodes[1] ?? (await shallow(t)), ` ${truthAt(600)}\n`);
-
-  await gateway.get(probeAt(600));
-  await gateway.audited('other spelling', 1);
-
-  assert.deepEqual([gateway.alarms, await entries(gateway)], [[], 1]);
-});
-
-test('404 of one node and an answer of the other are a disagreement', async (t) => {
-  const [one, other] = [await shallow(t), await fakeNode(t)];
-  const gateway = await gatewayOf(t, [one, other]);
-  const body = '{"message":"m","error_code":"resource_not_found","vm_error_code":null}';
-  const headers = ledgerHeaders({ version: 1000n, chainId: other.chainId });
-  other.faults.add({ kind: 'answer', status: 404, body, headers }, { when: isProbe });
-
-  await gateway.get(probeAt(600));
-  await gateway.audited('disagreement', 1);
-
-  await eventually(
-    async () => gateway.alarms.length,
-    (count) => count === 1,
-  );
-  assert.deepEqual(gateway.alarms[0]?.['statuses'], [200, 404]);
-});
-
 const inconclusive = [
   ['fails', { kind: 'unavailable' }],
   ['says pruned', { kind: 'pruned' }],
-  ['answers with a page', { kind: 'html' }],
-  ['tells no ledger headers', { kind: 'no ledger headers' }],
   ['hangs', { kind: 'hang' }],
 ] as const;
 

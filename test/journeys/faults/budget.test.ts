@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { shareOf } from '../../../src/gateway/settings.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
@@ -12,6 +13,7 @@ import {
   testConfig,
   testGateway,
   type LogLine,
+  type TestGateway,
   type TestGatewayOptions,
 } from '../../support/gateway.ts';
 import { never, request, senderOf, type Answer } from '../../support/sender.ts';
@@ -44,6 +46,14 @@ test('retries, hedges and the archive together stay within the attempts of one r
   assert.equal(reply.text, boom);
 });
 
+/** Each read takes a retry: of 500, and of a share of the reads. */
+function useUpRetries(gateway: TestGateway, read: () => Promise<unknown>): Promise<void> {
+  return until(async () => {
+    await Promise.all(Array.from({ length: 50 }, read));
+    return (await gateway.metric('ledgergate_retries_total{outcome="refused"}')) > 0;
+  });
+}
+
 test('with the share of retries used up, a node that answers still gets the reads that another one fails', async (t) => {
   const [failing, healed] = [await fakeNode(t, { head: 90_000n }), await fakeNode(t, { head: 90_000n })];
   const gateway = await testGateway(t, { full: [failing, healed] });
@@ -52,9 +62,7 @@ test('with the share of retries used up, a node that answers still gets the read
   }
   let version = 1_000;
   const read = async () => (await gateway.get(probeAt((version += 1)))).status;
-  // Each of these takes a retry, of 500 and a few.
-  for (let turn = 0; turn < 30; turn += 1) await Promise.all(Array.from({ length: 30 }, read));
-  assert.ok((await gateway.metric('ledgergate_retries_total{outcome="refused"}')) > 0);
+  await useUpRetries(gateway, read);
 
   healed.faults.clear();
   await until(async () => (await read()) === 200);
@@ -77,8 +85,7 @@ test('with the share of retries used up, a node that is passed over gets the rea
   });
   healed.faults.clear();
   for (const node of [healed, failing]) fail(node, () => true);
-  for (let turn = 0; turn < 30; turn += 1) await Promise.all(Array.from({ length: 30 }, read));
-  assert.ok((await gateway.metric('ledgergate_retries_total{outcome="refused"}')) > 0);
+  await useUpRetries(gateway, read);
 
   healed.faults.clear();
   await until(async () => (await read()) === 200);
@@ -115,6 +122,8 @@ test('when everything hangs, each kind of read is answered 503 within the deadli
     assert.equal(reply.status, 503, name);
     assert.equal((JSON.parse(reply.text) as { error_code: string }).error_code, 'internal_error', name);
     assert.equal(reply.headers['retry-after'], '1', name);
+    assert.equal(reply.headers['x-node-ledger-version'], '90000', name);
+    assert.doesNotMatch(reply.text, /127\.0\.0\.1|full-0/, name);
     stalls.judge(tookMs < 1_200, `${name}: ${Math.round(tookMs)} ms`);
   }
 });
@@ -151,7 +160,7 @@ test('when every node fails, the retries of all requests are a share of them', a
   const gateway = await testGateway(t, { full: nodes });
   for (const node of nodes)
     node.faults.add({ kind: 'answer', status: 500, body: boom }, { when: ({ route }) => route === 'resource' });
-  const reads = 3_000;
+  const reads = 700;
   const startedMs = performance.now();
 
   for (let index = 0; index < reads; index += 50) {
@@ -172,9 +181,7 @@ test('when every node fails, the retries of all requests are a share of them', a
 const version = 60_000;
 const reads = {
   'a version': `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`,
-  'a block': '/blocks/by_height/15000',
   'a hash': `/transactions/by_hash/0x${'ab'.repeat(32)}`,
-  'a passed-through version': `/accounts/0x1?ledger_version=${version}&x=1`,
   'a passed-through block': '/blocks/by_height/15000?x=1',
 };
 
@@ -260,9 +267,10 @@ async function meteredArchive(t: TestContext, perSecond: number | undefined) {
 /** Reads versions from 0 on, each once, until `isOver`, more at a time than any burst. Returns the answers by status. */
 async function readOld(read: (path: string) => Promise<{ readonly status: number }>, isOver: () => boolean) {
   const counts = new Map<number, number>();
-  for (let version = 0; !isOver(); version += 100) {
-    const batch = Array.from({ length: 100 }, (_, offset) => read(probeAt(version + offset)));
+  for (let version = 0; !isOver(); version += 40) {
+    const batch = Array.from({ length: 40 }, (_, offset) => read(probeAt(version + offset)));
     for (const { status } of await Promise.all(batch)) counts.set(status, (counts.get(status) ?? 0) + 1);
+    await sleep(50);
   }
   return counts;
 }
@@ -277,12 +285,13 @@ test('an archive at 20 requests a second: a burst and the rate arrive, the other
       if (/allowance/.test(String(line['msg']))) lines.push(line);
     },
   });
-  // The burst, and the rate of some two seconds.
-  const isOver = (): boolean => archive.reads >= 60;
+  // The burst, and the rate of some second.
+  const isOver = (): boolean => archive.reads >= 40;
   let recent = 60_000;
   const readRecent = async (): Promise<void> => {
     while (!isOver()) {
       assert.equal((await gateway.get(probeAt((recent += 1)))).status, 200);
+      await sleep(10);
     }
   };
 
@@ -325,7 +334,7 @@ test('hits take no token', async (t) => {
   const { archive, options } = await meteredArchive(t, 2);
   const gateway = await testGateway(t, options);
 
-  for (let times = 0; times < 50; times += 1) assert.equal((await gateway.get(probeAt(7))).status, 200);
+  for (let times = 0; times < 10; times += 1) assert.equal((await gateway.get(probeAt(7))).status, 200);
 
   assert.equal(archive.reads, 1);
 });
@@ -347,56 +356,6 @@ test('an archive without a token is passed over for another archive', async (t) 
   assert.equal(await gateway.metric(refusals), 0);
 });
 
-test('audits leave half of the burst to reads that only the archive holds', async (t) => {
-  const { full, archive, options } = await meteredArchive(t, 10);
-  const startedMs = performance.now();
-  const gateway = await testGateway(t, { ...options, config: { upstream: { audit: 1 } } });
-
-  for (let version = 60_000; version < 60_050; version += 1) {
-    assert.equal((await gateway.get(probeAt(version))).status, 200);
-  }
-  const seconds = (performance.now() - startedMs) / 1_000;
-  const audited = archive.reads;
-  const old = await Promise.all([1, 2, 3, 4].map((version) => gateway.get(probeAt(version))));
-
-  assert.ok(audited > 0 && audited <= 5 + 10 * seconds, `${audited} audits in ${seconds} s`);
-  assert.deepEqual(
-    old.map(({ status }) => status),
-    [200, 200, 200, 200],
-  );
-  assert.equal(full.reads, 50);
-});
-
-test('a hedge leaves the last token to a read that has failed elsewhere', async (t) => {
-  const slow = await fakeNode(t, ledger);
-  const spare = await fakeNode(t, { ...ledger, archival: true });
-  const upstream = { timeoutMs: 400, hedge: { quantile: 0.5, share: 1 } };
-  const gateway = await testGateway(t, { full: [slow], archival: [spare], config: { upstream } });
-  for (let version = 60_000; version < 60_030; version += 1) await gateway.get(probeAt(version));
-  const before = spare.reads;
-  // A burst of one token, and no second one for minutes.
-  await gateway.reloads.take(testConfig({ full: [slow], archival: [metered(spare, 0.005)], config: { upstream } }));
-  slow.faults.add({ kind: 'hang' });
-
-  const reply = await gateway.get(probeAt(70_000));
-
-  assert.equal(reply.status, 200);
-  assert.equal(spare.reads, before + 1);
-  assert.equal(await gateway.metric('ledgergate_upstream_failures_total{upstream="full-0",kind="timeout"}'), 1);
-});
-
-test('probes are sent without a token and count as used', async (t) => {
-  const node = await fakeNode(t, ledger);
-  const options = { full: [metered(node, 5)], config: { upstream: { probeIntervalMs: 20 } } };
-  const gateway = await testGateway(t, options);
-
-  await until(() => node.requestsTo('ledgerInfo') > 30);
-
-  assert.ok((await gateway.metric('ledgergate_upstream_allowance_tokens{upstream="full-0"}')) < 0);
-  assert.equal((await gateway.get(probeAt(60_000))).status, 503);
-  assert.equal(gateway.fleet()[0]?.state, 'usable');
-});
-
 test('a reload changes the rate, and the node keeps its connections and its state', async (t) => {
   const { full, archive, options } = await meteredArchive(t, 0.001);
   const gateway = await testGateway(t, options);
@@ -408,7 +367,7 @@ test('a reload changes the rate, and the node keeps its connections and its stat
   await changeTo(1_000);
   await until(async () => (await gateway.get(probeAt(2))).status === 200);
   await changeTo(undefined);
-  const replies = await Promise.all(Array.from({ length: 60 }, (_, index) => gateway.get(probeAt(100 + index))));
+  const replies = await Promise.all(Array.from({ length: 40 }, (_, index) => gateway.get(probeAt(100 + index))));
 
   assert.deepEqual(new Set(replies.map(({ status }) => status)), new Set([200]));
   assert.equal(await gateway.metric(tokens), 0);
@@ -430,16 +389,6 @@ test('a read whose connection is lost is sent once more only with a token', asyn
   await assert.rejects(sender.whole(request('/one'), never));
 
   assert.equal(received, 3);
-});
-
-test('a request that is never sent takes no token', async (t) => {
-  const { sender, server, upstream } = await senderOf(t, () => undefined, { connections: 4 });
-  await new Promise((resolve) => server.close(resolve));
-  upstream.allowance.change(1, performance.now());
-
-  await assert.rejects(sender.whole(request('/one'), never));
-
-  assert.equal(upstream.allowance.tokens(performance.now()), 1);
 });
 
 test('workers divide the allowance', async (t) => {

@@ -13,7 +13,7 @@ import { watchStalls } from '../../support/stalls.ts';
 const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=7';
 const isRead = ({ url }: { readonly url: string }): boolean => url.includes('/resource/') || url.includes('/view');
 
-/** Gateways that use Redis already. They wait for it longer than a busy machine takes for 500 connections. */
+/** Gateways that use Redis already. They wait for it longer than a busy machine takes for 150 connections. */
 async function replicas(t: TestContext, server: RedisServer, node: FakeNode, count: number): Promise<Replica[]> {
   const options = { nodes: [node], timeoutMs: 10_000 };
   const gateways = await Promise.all(Array.from({ length: count }, () => replica(t, server.url, options)));
@@ -31,13 +31,13 @@ async function turns(gateways: readonly Replica[], turn: string): Promise<number
   return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
 }
 
-test('three gateways, 500 clients, one cold key, a slow node: one upstream read', { skip: noRedis }, async (t) => {
+test('three gateways, 150 clients, one cold key, a slow node: one upstream read', { skip: noRedis }, async (t) => {
   const node = await fakeNode(t);
   const gateways = await replicas(t, await redisServer(t), node, 3);
   const stalls = watchStalls(t);
   node.faults.add({ kind: 'latency', ms: 200 }, { when: isRead });
 
-  const replies = await clients(gateways, 500);
+  const replies = await clients(gateways, 150);
 
   assert.equal(new Set(replies.map(({ headers }) => headers['etag'])).size, 1);
   // A holder whose renewals come late is taken for dead.
@@ -61,9 +61,9 @@ test(
     const asked = node.log.next(isRead);
     const lost = fetch(doomed.url + path).catch(() => 'cut');
     await asked;
-    const answered = clients(others, 200);
+    const answered = clients(others, 100);
     // They wait for the other's read by now.
-    await until('all clients have come', async () => (await come(others)) === 200);
+    await until('all clients have come', async () => (await come(others)) === 100);
     doomed.kill();
 
     const replies = await answered;

@@ -82,31 +82,6 @@ test('nodes die and come back, each in its turn: no version is missing', async (
   await areOf(gateway, nodes[0] as FakeNode, versions);
 });
 
-test('a node that lags is no hindrance, and is followed once it is the last one', async (t) => {
-  const { nodes, gateway } = await fleetOf(t, 3);
-  const [slow, ...others] = nodes as [FakeNode, ...FakeNode[]];
-  await follow(gateway, others, 150);
-  for (const node of others) await node.refuse();
-  slow.clock.head = 1_049n;
-  await until(async () => (await gateway.metric('ledgergate_follower_pages_total{result="failed"}')) > 0);
-  assert.equal(await readBy(gateway), 150);
-
-  slow.clock.head = 1_060n;
-  await until(async () => (await readBy(gateway)) === 160);
-  await areOf(gateway, slow, [1_001, 1_050, 1_051, 1_060]);
-});
-
-test('a node on a fork is left: what was read of it is dropped, and read of the others', async (t) => {
-  const { nodes, gateway } = await fleetOf(t, 3, { forkTimes: { intervalMs: 10, pauseMs: 0 } });
-  const [one, , forked] = nodes as [FakeNode, FakeNode, FakeNode];
-  await follow(gateway, nodes, 60);
-  forked.clock.fork(929n, 'fork');
-  await until(() => gateway.fleet()[2]?.forkedAt === '930');
-  for (let step = 0; step < 5; step += 1) await follow(gateway, nodes, 20);
-  // The first pages may be of before the purge.
-  await areOf(gateway, one, [1_045, 1_060]);
-});
-
 /** The forked node alone has read on before the fork is found. */
 test('transactions of a fork that was followed are replaced by those of the others', async (t) => {
   const { nodes, gateway } = await fleetOf(t, 3, { forkTimes: { intervalMs: 400, pauseMs: 0 } });
@@ -119,14 +94,6 @@ test('transactions of a fork that was followed are replaced by those of the othe
   await areOf(gateway, one, [1_045, 1_060]);
   // 951 to 1000 twice.
   assert.ok((await readBy(gateway)) >= 210);
-});
-
-test('a node that reports a head far above the others is not believed', async (t) => {
-  const { nodes, gateway } = await fleetOf(t, 3);
-  const [, , liar] = nodes as [FakeNode, FakeNode, FakeNode];
-  liar.clock.head = 5_000_000_000n;
-  await follow(gateway, nodes.slice(0, 2), 120);
-  await areOf(gateway, nodes[0] as FakeNode, [950, 1_020]);
 });
 
 test('after a rollback it goes on where the histories part', async (t) => {
@@ -143,30 +110,6 @@ test('after a rollback it goes on where the histories part', async (t) => {
   await follow(gateway, [node], 100);
   await areOf(gateway, node, [1_021, 1_050, 1_051, 1_150]);
   assert.equal(await readBy(gateway), 330);
-});
-
-test('a node that sheds is left alone, and the other one is followed', async (t) => {
-  const { nodes, gateway } = await fleetOf(t, 2);
-  const [busy, well] = nodes as [FakeNode, FakeNode];
-  const body = '{"message":"m","error_code":"rate_limited","vm_error_code":null}';
-  busy.faults.add({ kind: 'answer', status: 429, body }, { when: ({ route }) => route === 'transactions' });
-  for (let step = 0; step < 4; step += 1) await follow(gateway, nodes, 25);
-  const before = busy.requestsTo('transactions');
-  const taken = well.requestsTo('transactions');
-  for (let step = 0; step < 6; step += 1) await follow(gateway, nodes, 25);
-  const [shed, answered] = [busy.requestsTo('transactions') - before, well.requestsTo('transactions') - taken];
-  assert.ok(answered >= 6 && shed * 2 <= answered, `${shed} and ${answered} requests`);
-});
-
-test('the allowance of a node holds', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const startMs = performance.now();
-  const gateway = await followingGateway(t, [{ url: node.url, maxRequestsPerSecond: 4 }]);
-  for (let step = 0; step < 3; step += 1) await follow(gateway, [node], 10);
-  const seconds = (performance.now() - startMs) / 1_000;
-  // A burst first, of at least a second.
-  const requests = node.requestsTo('transactions');
-  assert.ok(requests <= 8 + 4 * seconds, `${requests} in ${seconds} s`);
 });
 
 for (const route of ['byVersion', 'byHash'] as const)
@@ -191,10 +134,3 @@ for (const route of ['byVersion', 'byHash'] as const)
     const { headers } = await gateway.get('/transactions/by_version/905');
     assert.match(headers['cache-status'] ?? '', /fwd=miss/);
   });
-
-test('transactions that are equal alone are counted', async (t) => {
-  const { nodes, gateway } = await fleetOf(t, 2, { config: { upstream: { audit: 1 } } });
-  await follow(gateway, nodes, 3);
-  await until(async () => (await gateway.metric('ledgergate_follower_checks_total{result="equal"}')) >= 3);
-  assert.equal(await gateway.metric('ledgergate_follower_distrusted'), 0);
-});

@@ -3,34 +3,9 @@ import { test, type TestContext } from 'node:test';
 import { distortingNode, type Distort, type Said } from '../../support/distorting-node.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import {
-  fetchReply,
-  nodeAndGateway,
-  probe,
-  probeAt,
-  testGateway,
-  type Reply,
-  type TestGateway,
-} from '../../support/gateway.ts';
+import { fetchReply, probe, probeAt, testGateway, type Reply, type TestGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
-
-test('a node that reports a head far in the future poisons neither headers nor reads', async (t) => {
-  const liar = await fakeNode(t, { head: 5_000_000_000n });
-  const honest = await fakeNode(t, { head: 1_000n });
-  const alsoHonest = await fakeNode(t, { head: 990n });
-  const gateway = await testGateway(t, { full: [liar, honest, alsoHonest] });
-
-  const pinned = await gateway.get(`${probe}?ledger_version=900`);
-  const latest = await gateway.get(probe);
-  const above = await gateway.get(`${probe}?ledger_version=2000`);
-
-  assert.deepEqual([pinned.status, latest.status], [200, 200]);
-  assert.match(latest.text, /"ledger_version":"1000"/);
-  assert.equal(latest.headers['x-node-ledger-version'], '1000');
-  assert.equal(above.status, 404);
-  assert.equal(liar.requestsTo('resource'), 0);
-});
 
 test('an archive whose head is not believed answers what the others have pruned', async (t) => {
   const full = await Promise.all([fakeNode(t, { oldest: 500n }), fakeNode(t, { oldest: 500n })]);
@@ -58,19 +33,6 @@ test('a head of the first node is retracted when the others contradict it', asyn
   await until(async () => (await gateway.metric('ledgergate_fleet_head_version')) <= 2_000);
 
   assert.match((await gateway.get(probe)).text, /"ledger_version":"100[01]"/);
-});
-
-test('an answer that changes the chain is not stored under the old chain', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t, {}, { head: 1_000n });
-  const path = `${probe}?ledger_version=900`;
-  await gateway.get(`${probe}?ledger_version=899`);
-  node.faults.add({ kind: 'wrong chain id', chainId: 5 }, { times: 1 });
-
-  await gateway.get(path);
-  await gateway.get(`${probe}?ledger_version=898`);
-  const again = await gateway.get(path);
-
-  assert.equal(again.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-0');
 });
 
 /** Near enough to the others to be believed. */
@@ -207,24 +169,6 @@ test('lists, pages and blocks that grow with the head are read again until they 
   }
 });
 
-test('a pending transaction under by_version is not kept, in no form', async (t) => {
-  const node = await fakeNode(t, { head: 999n });
-  const pending = { json: Buffer.from('{"type":"pending_transaction","hash":"0xab"}'), bcs: Buffer.alloc(40, 1) };
-  let isLying = true;
-  const liar = await distortingNode(t, node, (said, { path }) => {
-    if (!isLying || !path.includes('by_version')) return said;
-    return { ...said, body: said.headers['content-type'] === 'application/x-bcs' ? pending.bcs : pending.json };
-  });
-  const gateway = await testGateway(t, { full: [liar] });
-  const path = '/transactions/by_version/600';
-  for (const headers of forms) {
-    isLying = true;
-    assert.equal((await gateway.get(path, headers)).headers['cache-control'], 'no-store');
-    isLying = false;
-    await sameAsNode(gateway, node, path, headers);
-  }
-});
-
 test(
   'after an upgrade of its node rendered JSON is read again once its time is over; BCS stays',
   { skip: noRedis },
@@ -325,27 +269,20 @@ const unhealthy = {
   body: '{"message":"old","error_code":"health_check_failed","vm_error_code":null}',
 } as const;
 
-for (const [what, headers] of [
-  ['with ledger headers', ledgerHeaders({ version: 90_000n })],
-  ['without ledger headers', {}],
-] as const) {
-  test(`health_check_failed ${what} fails no read beside a healthy node, and ejects the node`, async (t) => {
-    const sick = await fakeNode(t, { oldest: 50_000n, head: 90_000n, chainId: 4 });
-    const good = await fakeNode(t, { head: 90_000n, chainId: 4 });
-    const gateway = await testGateway(t, { full: [sick, good] });
-    sick.faults.add({ ...unhealthy, headers }, { when: ({ route }) => route !== 'ledgerInfo' });
+test('health_check_failed fails no read beside a healthy node, and ejects the node', async (t) => {
+  const sick = await fakeNode(t, { oldest: 50_000n, head: 90_000n, chainId: 4 });
+  const good = await fakeNode(t, { head: 90_000n, chainId: 4 });
+  const gateway = await testGateway(t, { full: [sick, good] });
+  const headers = ledgerHeaders({ version: 90_000n });
+  sick.faults.add({ ...unhealthy, headers }, { when: ({ route }) => route !== 'ledgerInfo' });
 
-    const own = await Promise.all(Array.from({ length: 10 }, (_, index) => gateway.get(probeAt(60_000 + index))));
-    const passed = await gateway.get('/accounts/0x1?ledger_version=60000&x=1');
+  const own = await Promise.all(Array.from({ length: 10 }, (_, index) => gateway.get(probeAt(60_000 + index))));
+  const passed = await gateway.get('/accounts/0x1?ledger_version=60000&x=1');
 
-    assert.deepEqual(
-      [...own, passed].map(({ status }) => status),
-      Array.from({ length: 11 }, () => 200),
-    );
-    assert.ok(sick.requestsTo('resource') >= 5, 'the sick node was asked');
-    assert.equal(await gateway.metric('ledgergate_upstream_ejected{upstream="full-0",class="head"}'), 1);
-  });
-}
+  assert.deepEqual(new Set([...own, passed].map(({ status }) => status)), new Set([200]));
+  assert.ok(sick.requestsTo('resource') >= 5, 'the sick node was asked');
+  assert.equal(await gateway.metric('ledgergate_upstream_ejected{upstream="full-0",class="head"}'), 1);
+});
 
 test('health_check_failed is the answer to a health check, and another node is not asked', async (t) => {
   const nodes = [await fakeNode(t, { head: 900n }), await fakeNode(t, { head: 900n })];

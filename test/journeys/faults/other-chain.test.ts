@@ -107,18 +107,6 @@ test('an attempt ends with its bound, also while the look that settles the chain
   stalls.judge(performance.now() - startedMs < 1_500, 'an attempt beyond its bound');
 });
 
-test('another node repairs the answer of a node of another chain', async (t) => {
-  const nodes = [await fakeNode(t, { head: 900n, chainId: 1 }), await fakeNode(t, { head: 900n, chainId: 1 })];
-  const gateway = await testGateway(t, { full: nodes });
-  nodes[0]?.faults.add({ kind: 'wrong chain id', chainId: 2 }, { when: isRead });
-
-  for (let version = 400; version < 420; version += 1) {
-    const reply = await gateway.get(`${probe}?ledger_version=${version}`);
-    assert.deepEqual([reply.status, reply.headers['x-node-chain-id']], [200, '1']);
-    assert.match(reply.headers['cache-status'] ?? '', /full-1$/);
-  }
-});
-
 test('with chainId a fleet of another chain is never asked, and log and /readyz report that', async (t) => {
   const node = await fakeNode(t, { head: 900n, chainId: 2 });
   const lines: string[] = [];

@@ -199,15 +199,18 @@ test('readiness can end with the last node', async (t) => {
   assert.deepEqual([status, body['status']], [503, 'outage']);
 });
 
-test('several workers report an outage once', async (t) => {
-  const node = await fakeNode(t);
+test('several workers report an outage once, and answer 503 within 2 s while nodes hang', async (t) => {
+  const nodes = await Promise.all([1, 2, 3].map(() => fakeNode(t)));
   const config = { workers: 2, log: { level: 'silent' }, upstream: { probeInterval: '50ms' } } as const;
-  const gateway = await gatewayProcess(t, { full: [node], config });
+  const gateway = await gatewayProcess(t, { full: nodes, config });
+  const stalls = watchStalls(t);
+  const metrics = async () => (await get(`${gateway.operationsUrl}/metrics`)).text;
+  const noticed = (isOut: 0 | 1) =>
+    until('all workers notice', async () => new RegExp(`^ledgergate_outage ${isOut}$`, 'm').test(await metrics()));
   // Over connections of their own, which the workers take in turn.
   for (let count = 0; count < 4; count += 1) await get(gateway.url + probeAt(500));
-  await node.refuse();
-  const metrics = async () => (await get(`${gateway.operationsUrl}/metrics`)).text;
-  await until('all workers notice', async () => /^ledgergate_outage 1$/m.test(await metrics()));
+  for (const node of nodes) await node.refuse();
+  await noticed(1);
 
   const ready = await get(`${gateway.operationsUrl}/readyz`);
   const statuses = new Set<string | undefined>();
@@ -219,25 +222,16 @@ test('several workers report an outage once', async (t) => {
   assert.equal((body['outage'] as { head: string }).head, '1000');
   assert.deepEqual(body['workers'], { wanted: 2, answering: 2, ready: 0 });
   assert.deepEqual([...statuses], ['ledgergate; hit; detail=memory; outage']);
-  await node.accept();
-  await until('the end is noticed', async () => /^ledgergate_outage 0$/m.test(await metrics()));
-});
-
-test('in a noticed outage of nodes that hang, several workers answer 503 within 2 s', async (t) => {
-  const nodes = await Promise.all([1, 2, 3].map(() => fakeNode(t)));
-  const config = { workers: 2, log: { level: 'silent' }, upstream: { probeInterval: '50ms' } } as const;
-  const gateway = await gatewayProcess(t, { full: nodes, config });
-  const stalls = watchStalls(t);
+  for (const node of nodes) await node.accept();
+  await noticed(0);
   for (const node of nodes) node.fault = { kind: 'hang' };
-  const metrics = async () => (await get(`${gateway.operationsUrl}/metrics`)).text;
-  await until('all workers notice', async () => /^ledgergate_outage 1$/m.test(await metrics()));
+  await noticed(1);
 
-  // Over connections of their own, which the workers take in turn; and some while others wait.
+  // Over connections of their own again; and some while others wait.
   const replies = Array.from({ length: 8 }, async (_, index) => {
-    await delay(index * 200);
+    await delay(index * 100);
     return timed(get(gateway.url + (index % 4 === 3 ? probeAt(400 + index) : probe)));
   });
-
   for (const { reply, ms } of await Promise.all(replies)) {
     assert.equal(reply.status, 503);
     stalls.judge(ms < 2_300, `503 after ${Math.round(ms)} ms`);
