@@ -21,14 +21,14 @@ export async function openBrowser(t: { after(close: () => Promise<void>): void }
   return browser;
 }
 
-/** A page of an origin of its own, empty. The browser believes any certificate; it is closed after the test. */
-export async function openPage(t: TestContext): Promise<Page> {
+/** A page of an origin of its own, empty, until the test ends. It believes any certificate. */
+export async function openPage(t: TestContext, browser: Browser): Promise<Page> {
   const site = createServer((_request, response) => {
     response.setHeader('content-type', 'text/html').end('<!doctype html><title>wallet</title>');
   });
   const port = await listen(t, site);
-  const browser = await openBrowser(t);
   const context = await browser.newContext({ ignoreHTTPSErrors: true });
+  t.after(() => context.close());
   const page = await context.newPage();
   await page.goto(`http://localhost:${port}/`);
   return page;

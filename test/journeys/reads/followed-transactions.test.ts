@@ -3,24 +3,13 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { openGateway } from '../../../src/gateway/gateway.ts';
 import { GatewayLog } from '../../../src/gateway/log.ts';
-import { startServing, type Serving } from '../../../src/gateway/serving.ts';
+import { type Serving, startServing } from '../../../src/gateway/serving.ts';
 import { Dialect } from '../../../src/ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../../src/ledger/version.ts';
 import { cutPage } from '../../../src/proxy/reads/follower/page.ts';
-import { Tail } from '../../../src/proxy/reads/follower/tail.ts';
-import { syntheticTransactionHash } from '../../../src/sample/synthetic.ts';
-import { purge } from '../../support/admin.ts';
 import { until } from '../../support/eventually.ts';
-import { fakeNode, type FakeNode, type FakeNodeOptions } from '../../support/fake-node.ts';
-import {
-  fetchReply,
-  patient,
-  testConfig,
-  testGateway,
-  type Reply,
-  type TestGatewayOptions,
-} from '../../support/gateway.ts';
-import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
+import { type FakeNode, fakeNode, type FakeNodeOptions } from '../../support/fake-node.ts';
+import { fetchReply, type Reply, testConfig, testGateway, type TestGatewayOptions } from '../../support/gateway.ts';
 import { storeFolder } from '../../support/stores.ts';
 import { submission } from '../../support/submission.ts';
 
@@ -189,41 +178,6 @@ test('above the second newest head an answer is provisional, and final once anot
   assert.equal(first.requestsTo('byVersion') + second.requestsTo('byVersion'), 0);
 });
 
-for (const [age, firstBack, counted] of [
-  ['recent', 1_000n, 5],
-  ['old', 20_000n, 0],
-] as const)
-  test(`reads by hash of ${age} transactions ${counted > 0 ? 'count' : 'do not count'} as a need of new ones`, async (t) => {
-    // The follower takes the count each second.
-    const { mock } = t.mock.method(Tail.prototype, 'takeFinds');
-    const node = await fakeNode(t, { head: 50_000n });
-    const { get } = await followed(t, { full: [node] });
-    for (let read = 0n; read < 5n; read += 1n) {
-      const hash = syntheticTransactionHash(node.clock.head - firstBack + read);
-      assert.equal((await get(byHash(hash))).status, 200);
-    }
-    const looks = mock.callCount();
-    await until(() => mock.callCount() > looks);
-    assert.equal(
-      mock.calls.reduce((finds, { result = 0 }) => finds + result, 0),
-      counted,
-    );
-  });
-
-test('after a purge nodes are asked, until there are newer pages', async (t) => {
-  const { node, get, take, operationsUrl } = await followedNode(t);
-  assert.equal((await get(byVersion(890n))).headers['cache-status'], memory);
-
-  await purge({ operationsUrl }, { everything: true });
-
-  assert.match((await get(byVersion(890n))).headers['cache-status'] ?? '', missed);
-  assert.match((await get(byVersion(891n))).headers['cache-status'] ?? '', missed);
-  node.clock.head = 905n;
-  await take(node, 900n, 6);
-  await get(byVersion(905n));
-  assert.equal((await get(byVersion(903n))).headers['cache-status'], memory);
-});
-
 test('of a node that is suspected or gone no page is used', async (t) => {
   const [first, second] = [await fakeNode(t, { head: 900n }), await fakeNode(t, { head: 900n })];
   const { get, take, serving } = await followed(t, { full: [first, second] });
@@ -259,19 +213,6 @@ test('the store has what was asked for, and nothing else of a page', async (t) =
   assert.equal((await next.get(byVersion(890n))).headers['cache-status'], 'ledgergate; hit; detail=store');
   assert.equal(node.reads, asked);
   assert.match((await next.get(byVersion(891n))).headers['cache-status'] ?? '', missed);
-});
-
-test('another replica finds it in Redis', { skip: noRedis }, async (t) => {
-  const redis = redisAt((await redisServer(t)).url, { timeoutMs: patient.timeoutMs });
-  const { node, get, operationsUrl } = await followedNode(t, { cache: { redis } });
-  const other = await testGateway(t, { full: [node], config: { cache: { redis }, follow: { mode: 'off' } } });
-  await until(async () => (await metricsAt(operationsUrl)).includes('redis_up 1\n'));
-  await until(async () => (await other.metric('ledgergate_redis_up')) === 1);
-
-  await get(byVersion(890n));
-  await until(async () => (await metricsAt(operationsUrl)).includes('redis_writes_total{outcome="written"} 1\n'));
-
-  assert.equal((await other.get(byVersion(890n))).headers['cache-status'], 'ledgergate; hit; detail=redis');
 });
 
 test('with the follower, new transactions are answered from its pages, with their own headers', async (t) => {

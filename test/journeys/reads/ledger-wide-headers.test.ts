@@ -143,54 +143,6 @@ test("the ledger info keeps its member encryption_key, beside the fleet's oldest
   assert.deepEqual(JSON.parse(reply.text), { ...JSON.parse(body), oldest_ledger_version: '0' });
 });
 
-const liar = { 'x-node-txn-encryption-key': 'evil' };
-
-test('a node of another chain never sets the key', async (t) => {
-  const foreign = await fakeNode(t, { head: endOfEpoch, chainId: 2, headers: () => liar });
-  const honest = await Promise.all([0, 1].map(() => fakeNode(t, { head: endOfEpoch, ...keyed('node') })));
-  const config = { upstream: { probeIntervalMs: 20 } };
-  const gateway = await testGateway(t, { full: [foreign, ...honest], config });
-
-  await until(() => foreign.requestsTo('ledgerInfo') > 3);
-
-  for (const path of [probeAt(600), probeAt(600), probe, '', '/blocks/by_height/3']) {
-    assert.equal((await gateway.get(path)).headers[keyName('node')], keyOf({ epoch: 0n }), path);
-  }
-});
-
-test('a node whose head other nodes contradict never sets the key', async (t) => {
-  const ahead = await fakeNode(t, { head: 5_000_000_000n, headers: () => liar });
-  const honest = await Promise.all([0, 1].map(() => fakeNode(t, { head: endOfEpoch, ...keyed('node') })));
-  const config = { upstream: { probeIntervalMs: 20 } };
-  const gateway = await testGateway(t, { full: [...honest, ahead], config });
-
-  await until(() => ahead.requestsTo('ledgerInfo') > 3);
-
-  for (const path of [probeAt(600), probeAt(600), probe, '']) {
-    assert.equal((await gateway.get(path)).headers[keyName('node')], keyOf({ epoch: 0n }), path);
-  }
-});
-
-test('a node without the key, as of an older release, does not take it away', async (t) => {
-  const old = await fakeNode(t, { head: endOfEpoch });
-  const recent = await fakeNode(t, { head: endOfEpoch, ...keyed('node') });
-  const config = { upstream: { probeIntervalMs: 20 } };
-  const gateway = await testGateway(t, { full: [old, recent], config });
-  const looks = old.requestsTo('ledgerInfo');
-  old.clock.advance(40n);
-
-  await until(() => old.requestsTo('ledgerInfo') > looks + 2 && recent.requestsTo('ledgerInfo') > looks + 2);
-  const ofNewEpoch = await gateway.get(probeAt(600));
-  recent.clock.advance(20n);
-  const late = await eventually(
-    () => gateway.get(probeAt(600)),
-    ({ headers }) => headers[keyName('node')] !== undefined,
-  );
-
-  assert.deepEqual([ofNewEpoch.headers['x-node-epoch'], ofNewEpoch.headers[keyName('node')]], ['1', undefined]);
-  assert.equal(late.headers[keyName('node')], keyOf({ epoch: 1n }));
-});
-
 test('other headers of the ledger info are on no read, and on passed answers as the node sent them', async (t) => {
   const node = await fakeNode(t, { headers: (_, { epoch }) => ({ 'x-node-wide': `of epoch ${epoch}` }) });
   const gateway = await testGateway(t, { full: [node] });
