@@ -106,15 +106,16 @@ test('submissions and long polls are never hedged, nor is any read with hedging 
   assert.equal(off.second.reads, 0);
 });
 
-const faults: readonly (readonly [how: string, fault: SampleFault])[] = [
-  ['hang', { kind: 'hang' }],
-  ['fail', { kind: 'answer', status: 500, body: '{}' }],
+const faults: readonly (readonly [how: string, fault: SampleFault, maxAttempts: number])[] = [
+  ['hang', { kind: 'hang' }, 3],
+  // More attempts use up the share sooner.
+  ['fail', { kind: 'answer', status: 500, body: '{}' }, 6],
 ];
 
-for (const [how, fault] of faults) {
+for (const [how, fault, maxAttempts] of faults) {
   test(`all nodes but one ${how} at reads, with the share of retries used up: reads are answered, and those nodes passed over`, async (t) => {
     const nodes = await Promise.all([0, 1, 2, 3].map(() => fakeNode(t, { head: 90_000n })));
-    const upstream = { timeoutMs: 200, deadlineMs: 2_000, connections: 256, maxAttempts: 6 };
+    const upstream = { timeoutMs: 200, deadlineMs: 2_000, connections: 256, maxAttempts };
     const gateway = await testGateway(t, { full: nodes, config: { upstream } });
     for (const node of nodes) node.faults.add(fault, { when: ({ route }) => route === 'resource' });
     let version = 1_000;
