@@ -22,9 +22,9 @@ import {
   createFastPathMetrics,
   createHttpMetrics,
   createOverloadMetrics,
+  createStreamMetrics,
   createTlsMetrics,
 } from '../src/proxy/http/http-metrics.ts';
-import { createStreamMetrics } from '../src/proxy/http/stream-metrics.ts';
 import { routeNames } from '../src/proxy/routes/route-table.ts';
 import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
 import { createFollowerMetrics } from '../src/proxy/reads/follower/follower.ts';

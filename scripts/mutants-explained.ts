@@ -197,6 +197,13 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
   },
   'src/proxy/routes/parse-read.ts': {
     'cached !== undefined => false': shortcut,
+    'version !== undefined => false': shortcut,
+    "query === '' => false": {
+      reason: shortcut,
+      lines: ["if (query === '') return undefined;", "if (query === '') return {};"],
+    },
+    '/^ledger_version=(\\d{1,20})$/ => /^ledger_version=(\\d)$/': shortcut,
+    '/^ledger_version=(\\d{1,20})$/ => /^ledger_version=(\\D{1,20})$/': shortcut,
     'contentType === undefined => false': {
       reason: 'for types alone: undefined is no media type',
       lines: [
@@ -223,6 +230,8 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
         "export const balanceRead: ParseRead = ({ address: addressText = '', asset: assetText = '' }, request) => {",
         "return ({ address: addressText = '' }, request) => {",
         "{ handle: handleText = '' }: Parameters,",
+        "if (query === '') return undefined;",
+        "if (query === '') return {};",
       ],
     },
   },
@@ -441,20 +450,11 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
     '[] => ["Stryker was here"]': 'without a match there is no authority',
   },
   'src/proxy/routes/target.ts': {
-    'version !== undefined => false': shortcut,
-    "query === '' => false": {
-      reason: shortcut,
-      lines: ["if (query === '') return undefined;", "if (query === '') return {};"],
-    },
     "!path.includes('%') => false": plainPath,
     '\'%\' => ""': plainPath,
-    '/^ledger_version=(\\d{1,20})$/ => /^ledger_version=(\\d)$/': shortcut,
-    '/^ledger_version=(\\d{1,20})$/ => /^ledger_version=(\\D{1,20})$/': shortcut,
     '\'\' => "Stryker was here!"': {
       reason: 'for types alone: a text that is split has a first part, and a match its groups',
       lines: [
-        "if (query === '') return undefined;",
-        "if (query === '') return {};",
         "const path = below.split('?', 1)[0] ?? '';",
         "const path = decoded(target.split(/[?#]/, 1)[0] ?? '');",
         "const path = target.split(/[?#]/, 1)[0] ?? '';",

@@ -39,7 +39,12 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/proxy/reads/demand.ts': ['test/proxy/reads/demand.test.ts'],
   'src/proxy/routes/target.ts': ['test/proxy/routes/target.test.ts', 'test/proxy/routes/target-spellings.test.ts'],
   'src/proxy/routes/parse-history.ts': ['test/proxy/routes/parsed-reads.test.ts'],
-  'src/proxy/routes/parse-read.ts': ['test/proxy/routes/parsed-reads.test.ts', 'test/proxy/routes/parsers.test.ts'],
+  'src/proxy/routes/parse-read.ts': [
+    'test/proxy/routes/parsed-reads.test.ts',
+    'test/proxy/routes/parsers.test.ts',
+    'test/proxy/routes/target.test.ts',
+    'test/proxy/routes/target-spellings.test.ts',
+  ],
   'src/upstream/contradictions.ts': ['test/upstream/credible-head.test.ts', 'test/upstream/fork-rules.test.ts'],
   'src/upstream/shared-states.ts': ['test/upstream/shared-states.test.ts'],
   'src/upstream/floors.ts': ['test/upstream/client-floors.test.ts', 'test/upstream/latest.test.ts'],

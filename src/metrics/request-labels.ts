@@ -28,7 +28,7 @@ export const lagVersions = [0, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 1
 
 /** An ended request: answered, or its client is gone. */
 export interface CountedRequest {
-  /** `RouteLabel.name` of the client port. */
+  /** `Route.name` of the client port. */
   readonly route: string;
   /** Status of the answer, sent or not. */
   readonly status: number;

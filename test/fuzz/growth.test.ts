@@ -24,11 +24,10 @@ import { findScope } from '../../src/cache/purge.ts';
 import { findOperator } from '../../src/proxy/operations/operations-access.ts';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/http/negotiate.ts';
 import { requestHeaders } from '../../src/proxy/routes/pass-through.ts';
-import { parseRequest } from '../../src/proxy/routes/parse-request.ts';
 import { Router } from '../../src/proxy/routes/router.ts';
 import { parseDemand } from '../../src/proxy/reads/demand.ts';
 import { isAuthority, originForm } from '../../src/proxy/http/target.ts';
-import { versionParameter } from '../../src/proxy/routes/target.ts';
+import { versionParameter } from '../../src/proxy/routes/parse-read.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 
 const list = (count: number, item: (index: number) => string): string =>
@@ -51,7 +50,7 @@ const skim = (text: string): unknown => {
 
 const router = new Router('/v1');
 const operation = (target: string): string => router.match('POST', target).operation;
-const route = (target: string): unknown => parseRequest(router, { target });
+const route = (target: string): unknown => router.parse({ target });
 const passedPath = (target: string): string => router.match('GET', target).passedPath;
 const need = (target: string): unknown => router.match('GET', target).need;
 const readBlock = (lines: string): unknown => readHead(`GET /v1 HTTP/1.1\r\n${lines}\r\n`, 0, new HeaderBlocks());

@@ -10,7 +10,7 @@ import { Router } from '../../src/proxy/routes/router.ts';
 import { faultOfHead } from '../../src/proxy/http/request-faults.ts';
 import { Tracer } from '../../src/metrics/trace/span.ts';
 import { isAuthority, originForm } from '../../src/proxy/http/target.ts';
-import { numberParameter, versionParameter } from '../../src/proxy/routes/target.ts';
+import { numberParameter, versionParameter } from '../../src/proxy/routes/parse-read.ts';
 import { fc } from '../support/fast-check.ts';
 import { soup } from './soup.ts';
 import { attempt, fuzzTarget } from './target.ts';

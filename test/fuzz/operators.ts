@@ -9,7 +9,6 @@ import { findOperator } from '../../src/proxy/operations/operations-access.ts';
 import { keyNameOf, parseKeysRequest } from '../../src/proxy/operations/keys-admin.ts';
 import { parsePurgeRequest } from '../../src/proxy/operations/process.ts';
 import { AdminFault, parseExplained } from '../../src/proxy/operations/admin-request.ts';
-import { parseRequest } from '../../src/proxy/routes/parse-request.ts';
 import { Router } from '../../src/proxy/routes/router.ts';
 import { fc } from '../support/fast-check.ts';
 import { changed, soup } from './soup.ts';
@@ -104,7 +103,7 @@ export const operatorTargets = [
     },
   ),
   fuzzTarget('described request', described, (request) => {
-    const parsed = parseRequest(router, request);
+    const parsed = router.parse(request);
     if (parsed.kind === 'refused') assert.ok(parsed.error.status < 500, parsed.error.message);
   }),
   fuzzTarget(

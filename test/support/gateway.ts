@@ -5,7 +5,7 @@ import type { AccessConfig, Config } from '../../src/config/config.ts';
 import type { LookUp } from '../../src/upstream/nodes.ts';
 import { startGateway, type GatewayOptions, type RunningGateway } from '../../src/gateway/gateway.ts';
 import { GatewayLog } from '../../src/gateway/log.ts';
-import type { ConnectionTimes } from '../../src/proxy/http/service.ts';
+import type { ConnectionTimes } from '../../src/proxy/http/server/connection-state.ts';
 import { fakeNode, type FakeNode, type FakeNodeOptions } from './fake-node.ts';
 
 export interface NodeAddress {

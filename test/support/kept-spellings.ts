@@ -351,7 +351,8 @@ function otherDigit(draw: Draw, digits: string): string {
   return digits.slice(0, at) + digit + digits.slice(at + 1);
 }
 
-function otherHex(draw: Draw, digits: string): string {
+/** Another address: one digit changed, or one appended. */
+export function otherHex(draw: Draw, digits: string): string {
   const isLonger = digits !== '0' && digits.length < 64 && draw.flip();
   return (isLonger ? `${digits}0` : otherDigit(draw, digits)).replace(/^0+(?=.)/, '');
 }
@@ -373,9 +374,12 @@ function otherTag(draw: Draw, tag: Tag): Tag {
   return tag.kind === 'struct' ? otherStruct(draw, tag) : { kind: 'vector', element: tag };
 }
 
-function otherJson(draw: Draw, value: Json): Json {
+/** A value of another meaning: another type, number text, character or depth. */
+export function otherJson(draw: Draw, value: Json): Json {
   if (typeof value === 'string') return draw.flip() ? `${value} ` : [value];
   if (typeof value === 'boolean') return String(value);
-  if (value !== null && 'number' in value) return draw.flip() ? value.number : { number: `1${value.number}` };
+  if (value !== null && 'number' in value) {
+    return draw.flip() ? value.number : { number: value.number + (/[.eE]/.test(value.number) ? '1' : '.0') };
+  }
   return [value];
 }

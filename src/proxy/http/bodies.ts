@@ -12,23 +12,21 @@ import { GatewayError, Spans } from '../../ledger/index.ts';
 import { isHttp2 } from './request-faults.ts';
 import { TurnShares } from './server/turn-shares.ts';
 
-/** Bounds of request bodies. */
+/** Bounds of request bodies, and what they share with other input. */
 export interface BodyLimits {
-  /** Bytes of one body, and the least that a client may hold. Default: 8 MiB, as nodes accept (protocol 2.4). */
+  /** Bytes of one body, and the least that a client may hold. */
   readonly maxBytes?: number;
   /** Bytes of all bodies in flight, and of answers made of them. */
   readonly maxHeldBytes?: number;
-  /** Processes that share `maxHeldBytes`; each has room for one body. Default 1. */
+  /** Processes that share `maxHeldBytes`; each has room for one body. */
   readonly processes?: number;
   /** Called for each body that was ended for lack of memory. */
   readonly onEnded?: () => void;
-  /** Shares of a turn, of which arriving bytes take their part. Default: shares of bodies alone. */
   readonly turns?: TurnShares;
   /** Monotonic, in milliseconds. */
   readonly now?: () => number;
 }
 
-/** A request with its body to be read. */
 interface Upload {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
@@ -44,7 +42,6 @@ interface Upload {
  */
 type BodyHandler = (body: Buffer | GatewayError, reservation?: BodyReservation) => void | Promise<void>;
 
-/** Reservations of one client. */
 interface Client {
   readonly name: string;
   bytes: number;
@@ -52,7 +49,6 @@ interface Client {
   readonly arriving: Set<BodyReservation>;
 }
 
-/** Default of `maxHeldBytes`. */
 export const allHeldBytes = 256 * 1024 * 1024;
 /** In bytes; smaller bodies are uncounted: they take no more than the buffers of any connection. */
 export const uncountedBytes = 16 * 1024;
@@ -65,20 +61,25 @@ const bytesPerMs = 1024 * 1024;
 export class Bodies {
   readonly #largestBytes: number;
   readonly #maxBytes: number;
-  readonly #onEnded: (() => void) | undefined;
+  readonly #onEnded: () => void;
   readonly #turns: TurnShares;
   readonly now: () => number;
-  /** Clients with a reservation. */
   readonly #clients = new Map<string, Client>();
   #heldBytes = 0;
 
-  constructor(limits: BodyLimits = {}) {
-    const { maxBytes = longestBody, maxHeldBytes = allHeldBytes, processes = 1 } = limits;
+  constructor({
+    maxBytes = longestBody,
+    maxHeldBytes = allHeldBytes,
+    processes = 1,
+    onEnded = () => undefined,
+    turns = new TurnShares(),
+    now = () => performance.now(),
+  }: BodyLimits = {}) {
     this.#largestBytes = maxBytes;
     this.#maxBytes = processes === 1 ? maxHeldBytes : Math.max(maxBytes, Math.floor(maxHeldBytes / processes));
-    this.#onEnded = limits.onEnded;
-    this.#turns = limits.turns ?? new TurnShares();
-    this.now = limits.now ?? (() => performance.now());
+    this.#onEnded = onEnded;
+    this.#turns = turns;
+    this.now = now;
   }
 
   /** Bytes reserved for bodies, and answers made of them. */
@@ -104,12 +105,8 @@ export class Bodies {
     const { request, response, faultOfHead } = upload;
     const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
     // Nodes require a length; a chunked body is measured while it arrives.
-    const announced = length ?? (coding === undefined ? undefined : 0);
-    const faultOfLength = faultOfBodyLength(
-      announced === undefined ? undefined : Number(announced),
-      this.#largestBytes,
-    );
-    const fault = faultOfLength ?? faultOfHead?.();
+    const announced = length === undefined && coding === undefined ? undefined : Number(length ?? 0);
+    const fault = faultOfBodyLength(announced, this.#largestBytes) ?? faultOfHead?.();
     if (fault !== undefined) {
       void done(fault);
       return;
@@ -120,9 +117,7 @@ export class Bodies {
   }
 
   #receive({ request, response, client }: Upload, done: BodyHandler): void {
-    const stop = (): void => void request.off('data', onData).off('end', onEnd);
     const refuse = (error: GatewayError): void => {
-      stop();
       body.drop();
       request.resume();
       void done(error);
@@ -133,12 +128,14 @@ export class Bodies {
       else response.once('close', () => reservation.release());
       return reservation;
     });
-    const onData = (chunk: Buffer): void => {
-      if (body.length + chunk.length > this.#largestBytes) refuse(tooLarge());
+    request.on('data', (chunk: Buffer) => {
+      if (!body.isDropped && body.length + chunk.length > this.#largestBytes) refuse(tooLarge());
       else body.add(chunk);
-    };
-    const onEnd = (): void => {
-      stop();
+      // Refused bodies are read too, and take time.
+      this.#pace(request, chunk.length);
+    });
+    request.once('end', () => {
+      if (body.isDropped) return;
       // The client got 408 for its late body, which must not take effect. A reset HTTP/2 request emits 'end' with a
       // partial body; an aborted HTTP/1.1 request never emits it.
       const isLate = response.headersSent || request.socket.writableEnded;
@@ -148,10 +145,7 @@ export class Bodies {
       }
       const work = done(body.whole(), body.reservation);
       if (work !== undefined) body.reservation?.holdFor(work);
-    };
-    request.on('data', onData).on('end', onEnd);
-    // Refused bodies are read too, and take time.
-    request.on('data', ({ length }: Buffer) => this.#pace(request, length));
+    });
   }
 
   /** Above its client's share of the turn, `request` waits for a later one. */
@@ -159,21 +153,19 @@ export class Bodies {
     const client = clientOf(request.socket);
     if (this.#turns.charge(client, bytes / bytesPerMs)) return;
     request.pause();
-    const resume = (): false => {
+    const work = (): false => {
       request.resume();
       return false;
     };
-    this.#turns.defer({ client, work: resume });
+    this.#turns.defer({ client, work });
   }
 
-  /** Counts bytes of a reservation, and ends bodies to make room for them. */
   take(client: Client, bytes: number): void {
     client.bytes += bytes;
     this.#heldBytes += bytes;
     this.#relieve(client);
   }
 
-  /** Frees the bytes of a reservation that closes. */
   giveBack(client: Client, reservation: BodyReservation, bytes: number): void {
     client.arriving.delete(reservation);
     client.bytes -= bytes;
@@ -195,7 +187,6 @@ export class Bodies {
     return clients.filter(({ bytes }) => bytes > most - this.#largestBytes);
   }
 
-  /** False: no body is arriving. */
   #endSlowest(clients: readonly Client[]): boolean {
     let slowest: BodyReservation | undefined;
     let slowness = -1;
@@ -209,13 +200,12 @@ export class Bodies {
       }
     }
     if (slowest === undefined) return false;
-    this.#onEnded?.();
+    this.#onEnded();
     slowest.end();
     return true;
   }
 }
 
-/** Progress is measured over the current span and the previous one. */
 const spanMs = 1_000;
 
 /** Memory of one request: its body, and the answer made of it. */
@@ -268,12 +258,10 @@ export class BodyReservation {
   /** Ends the body: frees the memory and reports it. */
   end(): void {
     this.close();
-    this.#onEnded(
-      new GatewayError('unavailable', 'too many request bodies are held at once; try again', { reason: 'bodies' }),
-    );
+    const message = 'too many request bodies are held at once; try again';
+    this.#onEnded(new GatewayError('unavailable', message, { reason: 'bodies' }));
   }
 
-  /** Frees the memory; idempotent. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -298,7 +286,6 @@ export class ArrivingBody {
     this.#reserve = reserve;
   }
 
-  /** Bytes so far. */
   get length(): number {
     return this.#pieces?.length ?? 0;
   }
@@ -321,7 +308,6 @@ export class ArrivingBody {
     return true;
   }
 
-  /** Takes the complete body. */
   whole(): Buffer {
     const whole = this.#pieces?.whole() ?? nothing;
     this.#pieces = undefined;
@@ -337,7 +323,6 @@ export class ArrivingBody {
 
 const nothing = Buffer.alloc(0);
 
-/** Smaller pieces are copied into blocks. */
 const smallPiece = 4 * 1024;
 const blockBytes = 16 * 1024;
 
@@ -351,7 +336,6 @@ export class Pieces {
   #used = 0;
   #length = 0;
 
-  /** Bytes so far. */
   get length(): number {
     return this.#length;
   }
@@ -369,7 +353,6 @@ export class Pieces {
     this.#used += piece.copy(this.#block, this.#used);
   }
 
-  /** A single piece is returned without a copy. */
   whole(): Buffer {
     this.#closeBlock();
     const [first] = this.#whole;

@@ -16,9 +16,9 @@ import { createBodyMetrics, createFastPathMetrics, createHttpMetrics, createOver
 import { type ExchangeObserver, RequestSpans } from './observer.ts';
 import { Connections, type DrainOptions } from './server/connections.ts';
 import { createEncryption } from './server/tls-server.ts';
-import { createProxyServer, usualTimes } from './server/listener.ts';
-import { LoopLag } from './server/loop-lag.ts';
-import type { ConnectionTimes, ServerParts, Service } from './service.ts';
+import { createProxyServer } from './server/listener.ts';
+import type { ServerParts, Service } from './serve.ts';
+import { type ConnectionTimes, usualTimes } from './server/connection-state.ts';
 import { TurnShares } from './server/turn-shares.ts';
 import { UnsentAnswers } from './unsent-answers.ts';
 
@@ -32,11 +32,9 @@ interface ClientPortContext extends Pick<Reads, 'reader' | 'freshness'> {
   readonly registry: Registry;
   readonly journal: Journal;
   readonly log: Logger;
-  /** Live settings of the config. */
   readonly settings: { readonly sender: ExchangeObserver['limits']; readonly streams: { readonly max: number } };
   /** Processes that share the bounds of the gateway. */
   readonly processes: number;
-  /** Called once per request, see `ExchangeObserver`. */
   readonly onEnd: ExchangeObserver['onEnd'];
   /** Default: the registered SDK, if there is one. */
   readonly sdk: Sdk | undefined;
@@ -114,9 +112,7 @@ export function createClientPort(service: Service, config: Config, context: Clie
     isDraining: () => heads.isDraining,
     /** The number that it listens on; the config may have 0. */
     number: () => (app.server.address() as AddressInfo).port,
-    /** Lag of the event loop, in milliseconds. */
     lagMs: () => lag.lagMs,
-    /** The load of this process. */
     load: () => ({
       connections: connections.open,
       maxConnections: listen.maxConnections,
@@ -129,7 +125,6 @@ export function createClientPort(service: Service, config: Config, context: Clie
     start: () => lag.start(),
     /** Begins to accept connections. Rejects when the port is in use. */
     listen: () => app.listen({ host: listen.host, port: listen.port }),
-    /** Applies the live keys of another config. */
     apply(next: Config) {
       service.targets.clear();
       app.server.timeout = context.times?.inactivityMs ?? inactivityMs(next);
@@ -139,9 +134,7 @@ export function createClientPort(service: Service, config: Config, context: Clie
       heads.isDraining = true;
       return connections.drain(app, options);
     },
-    /** Closes the port at once. */
     stop: () => app.close(),
-    /** Stops timers and watches. */
     free() {
       lag.close();
       streams.close();
@@ -154,4 +147,63 @@ export function createClientPort(service: Service, config: Config, context: Clie
 /** Idle timeout of clients' connections, longer than the deadline: a client that waits for a node is not idle. */
 function inactivityMs({ upstream }: Config): number {
   return Math.max(usualTimes.inactivityMs, upstream.deadlineMs + 15_000);
+}
+
+const sampleMs = 50;
+/** From this lag on, the wait for a turn costs more than most answers. */
+const lateMs = 100;
+/**
+ * Overload takes late samples for this long without a break, and this many of them: a stall of a second is one sample.
+ */
+const windowMs = 500;
+const fewestSamples = 4;
+
+/**
+ * Measures how late the event loop runs. A single stall (garbage collection, a large body) is over when it shows, so
+ * shedding load would be pointless; a loop late at every turn for half a second is overloaded.
+ */
+export class LoopLag {
+  readonly #now: () => number;
+  #timer: NodeJS.Timeout | undefined;
+  #lastMs: number;
+  /** Time of the first sample in an unbroken run of late ones. */
+  #lateSinceMs: number | undefined;
+  #lateSamples = 0;
+  /** Lag of the newest sample, in milliseconds. */
+  lagMs = 0;
+
+  /** `now`: monotonic, in milliseconds. */
+  constructor(now = () => performance.now()) {
+    this.#now = now;
+    this.#lastMs = now();
+  }
+
+  /** Whether the loop has been late for `windowMs` without a break. */
+  get isOverloaded(): boolean {
+    if (this.#lateSinceMs === undefined || this.#lateSamples < fewestSamples) return false;
+    return this.#lastMs - this.#lateSinceMs >= windowMs;
+  }
+
+  start(): void {
+    this.#lastMs = this.#now();
+    this.#timer = setInterval(() => this.sample(), sampleMs).unref();
+  }
+
+  /** Called by the timer, every 50 ms on a loop in time. */
+  sample(): void {
+    const nowMs = this.#now();
+    this.lagMs = Math.max(0, nowMs - this.#lastMs - sampleMs);
+    if (this.lagMs < lateMs) {
+      this.#lateSinceMs = undefined;
+      this.#lateSamples = 0;
+    } else {
+      this.#lateSinceMs ??= this.#lastMs;
+      this.#lateSamples += 1;
+    }
+    this.#lastMs = nowMs;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
 }

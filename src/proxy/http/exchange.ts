@@ -10,8 +10,8 @@ import type { Caller, EventSink, InfoBody, ReadResult, Reads, StreamKind } from 
 import type { BodyReservation } from './bodies.ts';
 import type { EventStreams } from './event-streams.ts';
 import { type AnswerHeads, unchangedHead } from './heads.ts';
-import type { Incoming, IncomingExchange, Outgoing, RouteLabel } from './message.ts';
-import { acceptedCodings, chooseCoding, conditionalTag, matchesTag, smallestCompressed } from './negotiate.ts';
+import type { Incoming, Outgoing, ReceivedHead, Route } from './message.ts';
+import { acceptedCodings, conditionalTag, matchesTag, smallestCompressed } from './negotiate.ts';
 import type { ExchangeObserver, RequestSummary } from './observer.ts';
 import { answerDespiteHalfClose } from './server/connection-state.ts';
 import { pieceBytes, type UnsentAnswers } from './unsent-answers.ts';
@@ -20,17 +20,12 @@ import { pieceBytes, type UnsentAnswers } from './unsent-answers.ts';
 export interface ExchangeParts {
   readonly observer: ExchangeObserver;
   /** Sheds reads while the event loop has more work than it completes. */
-  readonly overload: {
-    isOverloaded(): boolean;
-    /** Called for each refused read. */
-    onShed(): void;
-  };
+  readonly overload: { isOverloaded(): boolean; onShed(): void };
   readonly fleet: Pick<Fleet, 'view'>;
   readonly heads: AnswerHeads;
   readonly unsent: UnsentAnswers;
   readonly reader: Reads['reader'];
   readonly streams: EventStreams;
-  /** Absent: requests need no key. */
   readonly access: Access | undefined;
 }
 
@@ -40,7 +35,6 @@ export class Exchange implements Caller, RequestSummary {
   readonly response: Outgoing;
   readonly route: string;
   readonly admitted: AdmittedRequest | undefined;
-  /** Source of the answer. */
   outcome: Outcome = 'local';
   upstream: string | undefined;
   version: LedgerVersion | undefined;
@@ -56,14 +50,13 @@ export class Exchange implements Caller, RequestSummary {
   failure: GatewayError | undefined;
   readonly #parts: ExchangeParts;
   readonly #startedMs = performance.now();
-  /** Absent: tracing is off. */
   readonly #span: Span | undefined;
   #abort: CancelToken | undefined;
   #deadline: NodeJS.Timeout | undefined;
   #hasEnded = false;
 
   /** Begins after admission and, for routes with a body, after its last byte. */
-  constructor(received: IncomingExchange<Incoming, Outgoing>, route: RouteLabel, parts: ExchangeParts) {
+  constructor(received: ReceivedHead, route: Route, parts: ExchangeParts) {
     const { request, response, admitted } = received;
     this.request = request;
     this.response = response;
@@ -92,11 +85,11 @@ export class Exchange implements Caller, RequestSummary {
       if (this.response.destroyed) onClose();
       else {
         this.response.once('close', onClose);
-        this.#deadline = setTimeout(() => {
+        const late = (): void =>
           abort.abort(
             new GatewayError('unavailable', 'there was no answer in time; try again', { reason: 'time-out' }),
           );
-        }, this.#parts.observer.limits.deadlineMs + graceMs);
+        this.#deadline = setTimeout(late, this.#parts.observer.limits.deadlineMs + graceMs);
       }
     }
     return this.#abort;
@@ -119,7 +112,6 @@ export class Exchange implements Caller, RequestSummary {
     return this.#span ?? Tracer.passedOn(this.request.headers);
   }
 
-  /** Name of a sampled span, for metrics and log lines. */
   get trace(): Span['recorded'] {
     return this.#span?.recorded;
   }
@@ -135,7 +127,6 @@ export class Exchange implements Caller, RequestSummary {
     throw new GatewayError('unavailable', 'the gateway is overloaded; try again', { reason: 'overload' });
   }
 
-  /** Whether the client's plan has rights by function of a view. */
   get isRestricted(): boolean {
     return this.admitted?.principal.plan.views !== undefined;
   }
@@ -151,11 +142,10 @@ export class Exchange implements Caller, RequestSummary {
   }
 
   /** Codings that the client prefers to the plain body, best first. */
-  get codings(): readonly string[] {
-    return acceptedCodings(this.request.headers['accept-encoding']?.toString());
+  get codings(): readonly ContentCoding[] {
+    return acceptedCodings(this.headers['accept-encoding']?.toString());
   }
 
-  /** See `AnswerHeads.vary`. */
   get vary(): string {
     return this.#parts.heads.vary;
   }
@@ -166,7 +156,7 @@ export class Exchange implements Caller, RequestSummary {
     // Ahead of the wait for a coding: a hang-up meanwhile does not undo the node's work.
     this.note(served);
     const isCodable = entry.body.length >= smallestCompressed;
-    const coding = isCodable ? chooseCoding(headerText(this.request.headers['accept-encoding'])) : undefined;
+    const coding = isCodable ? this.codings[0] : undefined;
     if (coding === undefined) return this.#answerReadAs(served, entry.body, undefined);
     const coded = this.#isKnown(served, coding) ? entry.body : entry.coded[coding];
     if (coded !== undefined) return this.#answerReadAs(served, coded, coding);
@@ -182,16 +172,12 @@ export class Exchange implements Caller, RequestSummary {
     const scope = !this.#isConditional ? 'none' : this.admitted?.isPrivate === true ? 'private' : 'public';
     const common = heads.commonHeadOf(served, scope);
     const own = heads.ownHeadOf(served, coding);
-    if (this.#isKnown(served, coding)) {
-      this.answer(304, [...unchangedHead(common), ...own], undefined);
-      return;
-    }
+    if (this.#isKnown(served, coding)) return this.answer(304, [...unchangedHead(common), ...own], undefined);
     const head = [...common, ...own];
     if (coding !== undefined) head.push('Content-Encoding', coding);
-    this.answer(entry.status, head, body);
+    return this.answer(entry.status, head, body);
   }
 
-  /** Records the source of the answer to a read. */
   note({ source, entry, version }: ReadResult): void {
     this.version = version;
     if (source.kind === 'upstream') this.upstream = source.name;
@@ -200,19 +186,15 @@ export class Exchange implements Caller, RequestSummary {
     else this.noteUpstream('miss', { upstream: source.name, tookMs: source.tookMs, gasUsed: entry.gasUsed });
   }
 
-  /** Whether conditions apply to the method. */
   get #isConditional(): boolean {
-    const { method } = this.request;
-    return method === 'GET' || method === 'HEAD';
+    return this.method === 'GET' || this.isHead;
   }
 
   /** Whether the client holds the answer in `coding`, by its tag. A 304 then needs no body, coded or not. */
   #isKnown({ entry }: ReadResult, coding: ContentCoding | undefined): boolean {
-    const condition = this.request.headers['if-none-match'];
-    return this.#isConditional && matchesTag(condition, conditionalTag(entry, coding));
+    return this.#isConditional && matchesTag(this.headers['if-none-match'], conditionalTag(entry, coding));
   }
 
-  /** Answers a read of the ledger info. */
   answerInfo({ body, version }: InfoBody): void {
     this.version = version;
     this.answer(200, this.#parts.heads.infoHead(version), body);
@@ -220,7 +202,7 @@ export class Exchange implements Caller, RequestSummary {
 
   /** Answers with a page of the gateway's own, which no cache stores. `head`: further headers, names and values in turn. */
   answerOwn(status: number, contentType: string, body: string, head: readonly string[] = []): void {
-    this.answer(status, this.#parts.heads.ownPageHead(contentType, head), body);
+    this.answer(status, this.#parts.heads.unstoredHead(contentType, head), body);
   }
 
   /** Answers with the head of an event stream, and ends. Throws, or rejects with, `GatewayError` 429 or 503. */
@@ -234,10 +216,8 @@ export class Exchange implements Caller, RequestSummary {
 
   #beginEvents(kind: StreamKind, permit: Parameters<EventStreams['release']>[0]): EventSink {
     const { streams, heads } = this.#parts;
-    const head = heads.eventsHead();
     try {
-      this.#addCommon(200, head);
-      this.response.writeHead(200, head);
+      this.#writeHead(200, heads.eventsHead());
     } catch (error) {
       streams.release(permit);
       throw error;
@@ -270,16 +250,14 @@ export class Exchange implements Caller, RequestSummary {
     if (long !== undefined) unsent.hold(response, long);
     if (body !== undefined) head.push('Content-Length', String(length));
     if (!isHead) this.bytes = length;
-    this.#addCommon(status, head);
-    response.writeHead(status, head);
+    this.#writeHead(status, head);
     if (long !== undefined) unsent.send(response, long);
+    else if (isHead || body === undefined) response.end(undefined);
     // Equal lengths mean ASCII, which Node writes faster as latin1.
-    else if (typeof body === 'string') {
-      response.end(isHead ? undefined : body, body.length === length ? 'latin1' : 'utf8');
-    } else if (body !== undefined && body.length <= largestJoined && !isHead) {
-      // Latin-1 maps every byte to one character, so the bytes stay the same.
-      response.end(body.toString('latin1'), 'latin1');
-    } else response.end(isHead ? undefined : body);
+    else if (typeof body === 'string') response.end(body, body.length === length ? 'latin1' : 'utf8');
+    // Latin-1 maps every byte to one character, so the bytes stay the same.
+    else if (length <= largestJoined) response.end(body.toString('latin1'), 'latin1');
+    else response.end(body);
     if (long === undefined && response.writableLength > 0) unsent.trackShort(response, length);
     this.end();
   }
@@ -290,8 +268,7 @@ export class Exchange implements Caller, RequestSummary {
    */
   pass(status: number, head: string[], body: Buffer | Readable): void | Promise<void> {
     const { response } = this;
-    this.#addCommon(status, head);
-    response.writeHead(status, head);
+    this.#writeHead(status, head);
     // The body goes at the client's pace.
     clearTimeout(this.#deadline);
     if (!Buffer.isBuffer(body)) return this.#stream(body);
@@ -350,7 +327,7 @@ export class Exchange implements Caller, RequestSummary {
     // Node writes `Connection: close`, and `refuseBehind` reads the flag.
     if (known.closesConnection) this.response.shouldKeepAlive = false;
     try {
-      this.answer(known.status, this.#parts.heads.errorHead(known.headers), known.body);
+      this.answer(known.status, this.#parts.heads.unstoredHead('application/json', known.headers), known.body);
     } catch {
       // The error itself cannot be written (a header value that HTTP forbids): close the connection, keep the process.
       this.#cutOff();
@@ -363,17 +340,19 @@ export class Exchange implements Caller, RequestSummary {
   }
 
   /** Adds `Retry-After` where clients have to wait, limit, CORS and ledger headers; closes the connection while draining. */
-  #addCommon(status: number, head: string[]): void {
+  #writeHead(status: number, head: string[]): void {
     const { fleet, heads } = this.#parts;
     const ledger = fleet.view.headers;
+    const { origin } = this.headers;
     // A node's own refusal mostly names no time, and clients without one repeat at once.
     if ((status === 503 || status === 429) && !names(head, 'retry-after')) head.push('Retry-After', '1');
     if (this.admitted !== undefined) head.push(...this.admitted.headers);
-    if (this.request.headers.origin !== undefined) head.push(...heads.cors.headers(this.request, [...head, ...ledger]));
+    if (origin !== undefined) head.push(...heads.cors.grant(origin, heads.cors.furtherIn([...head, ...ledger])));
     // Last: prepared hits join them with the date and the connection's headers, once for all requests of a moment.
     for (const item of ledger) head.push(item);
     if (heads.isDraining) this.response.shouldKeepAlive = false;
     this.#endWhereHttpDoes(head);
+    this.response.writeHead(status, head);
   }
 
   /**
@@ -381,8 +360,7 @@ export class Exchange implements Caller, RequestSummary {
    * bytes behind the request would become part of this one.
    */
   #endWhereHttpDoes(head: readonly string[]): void {
-    if (this.request.httpVersion !== '1.0') return;
-    if (!names(head, 'content-length')) this.response.shouldKeepAlive = false;
+    if (this.request.httpVersion === '1.0' && !names(head, 'content-length')) this.response.shouldKeepAlive = false;
   }
 
   /** Records a node's work for this request alone. `gasUsed`: text of its header. */
@@ -440,8 +418,4 @@ const largestJoined = 4 * 1024;
 /** Whether the flat headers hold one of this lower-case name. */
 function names(head: readonly string[], name: string): boolean {
   return head.some((text, at) => at % 2 === 0 && text.toLowerCase() === name);
-}
-
-function headerText(value: string | readonly string[] | undefined): string | undefined {
-  return typeof value === 'string' || value === undefined ? value : value.join(', ');
 }

@@ -9,15 +9,10 @@ import type { ReadResult } from '../reads/index.ts';
 import { entityTag } from './negotiate.ts';
 import { STATUS_CODES } from './server/lean-http.ts';
 import type { Incoming } from './message.ts';
+import type { CacheScope } from './target-cache.ts';
 
 /** Milliseconds; longer than balancers keep idle connections (60 s), so that none sends into a closing one. */
 export const keepAliveMs = 75_000;
-
-/**
- * Caches that may store an answer: all, the client's own, or none. `none` applies to POST: the answer depends on the
- * request's body, which caches ignore (RFC 9110 9.3.3, 13.1.2), and conditions do not apply.
- */
-export type CacheScope = 'public' | 'private' | 'none';
 
 /** Makes the heads of one process's answers, names and values in turn. */
 export class AnswerHeads {
@@ -36,20 +31,11 @@ export class AnswerHeads {
 
   /** Headers that many answers share, the content type first. */
   commonHeadOf(served: ReadResult, scope: CacheScope): string[] {
-    const { entry, source } = served;
-    return [
-      'Content-Type',
-      entry.contentType,
-      'Vary',
-      this.vary,
-      'Cache-Status',
-      this.#cacheStatus(source),
-      'Cache-Control',
-      cacheControl(served, scope),
-    ];
+    const head = ['Content-Type', served.entry.contentType, 'Vary', this.vary];
+    head.push('Cache-Status', this.#cacheStatus(served.source), 'Cache-Control', cacheControl(served, scope));
+    return head;
   }
 
-  /** Headers of one answer, except coding and length. */
   ownHeadOf({ entry, version, source, ageSeconds }: ReadResult, coding: ContentCoding | undefined): string[] {
     const head: string[] = [];
     const { dialect, view } = this.#fleet;
@@ -69,8 +55,9 @@ export class AnswerHeads {
 
   /** `outage`: no node is reachable, and the ledger headers are the last ones (RFC 9211 2, parameters). */
   #cacheStatus(source: ReadResult['source']): string {
-    const status = cacheStatus(source);
-    return this.#fleet.view.isPlain || source.kind === 'upstream' ? status : `${status}; outage`;
+    const collapsed = source.kind !== 'memory' && source.isCollapsed ? '; collapsed' : '';
+    if (source.kind === 'upstream') return `ledgergate; fwd=miss; detail=${source.name}${collapsed}`;
+    return `ledgergate; hit; detail=${source.kind}${collapsed}${this.#fleet.view.isPlain ? '' : '; outage'}`;
   }
 
   /** Request headers that select the bytes a cache may replay. */
@@ -79,27 +66,17 @@ export class AnswerHeads {
     return name === undefined ? varyOfAll : `${varyOfAll}, ${name}`;
   }
 
-  /** Head of the ledger info up to its length. */
   infoHead(version: LedgerVersion): string[] {
-    return this.#unstoredHead('application/json; charset=utf-8', ['Ledgergate-Served-Version', String(version)]);
-  }
-
-  /** Head of an error, names and values of its own behind it. */
-  errorHead(own: readonly string[]): string[] {
-    return this.#unstoredHead('application/json', own);
-  }
-
-  /** Head of a page of the gateway's own, `own` behind it. */
-  ownPageHead(contentType: string, own: readonly string[]): string[] {
-    return this.#unstoredHead(contentType, own);
+    return this.unstoredHead('application/json; charset=utf-8', ['Ledgergate-Served-Version', String(version)]);
   }
 
   /** Head of an event stream. Proxies that buffer answers by default send its events at once (nginx). */
   eventsHead(): string[] {
-    return this.#unstoredHead('text/event-stream; charset=utf-8', ['X-Accel-Buffering', 'no']);
+    return this.unstoredHead('text/event-stream; charset=utf-8', ['X-Accel-Buffering', 'no']);
   }
 
-  #unstoredHead(contentType: string, own: readonly string[]): string[] {
+  /** Head of an answer of the gateway's own, `own` behind it. */
+  unstoredHead(contentType: string, own: readonly string[]): string[] {
     return ['Content-Type', contentType, 'Vary', this.vary, 'Cache-Control', 'no-store', ...own];
   }
 }
@@ -107,13 +84,6 @@ export class AnswerHeads {
 /** Head of a 304, from `commonHeadOf`: without the content type, which a cache would copy (RFC 9110 15.4.5). */
 export function unchangedHead(commonHead: readonly string[]): string[] {
   return commonHead.slice(2);
-}
-
-function cacheStatus(source: ReadResult['source']): string {
-  if (source.kind === 'memory') return 'ledgergate; hit; detail=memory';
-  if (source.kind !== 'upstream')
-    return `ledgergate; hit; detail=${source.kind}${source.isCollapsed ? '; collapsed' : ''}`;
-  return `ledgergate; fwd=miss; detail=${source.name}${source.isCollapsed ? '; collapsed' : ''}`;
 }
 
 /**
@@ -134,39 +104,24 @@ function cacheControl({ entry, isProvisional, isLatest }: ReadResult, scope: Cac
 /** `Vary` of every answer: without `Origin`, a cache could replay an answer without CORS headers to a page. */
 const varyOfAll = 'Accept, Accept-Encoding, Origin';
 
-/** A day; browsers apply lower bounds of their own. */
 const preflightSeconds = 86_400;
 
 /** Makes the cross-origin headers of answers. */
 export class Cors {
   readonly #dialect: Dialect;
-  /** Exposed names, made anew when the dialect gets others (`Fleet.takeDialect`). */
+  /** Made anew when the dialect gets other names (`Fleet.takeDialect`). */
   #exposed = { known: new Set<string>() as ReadonlySet<string>, names: '' };
 
   constructor(dialect: Dialect) {
     this.#dialect = dialect;
   }
 
-  /** Flat CORS headers for an answer with `head`, names and values in turn; empty for a request without `Origin`. */
-  headers({ headers: { origin } }: Incoming, head: readonly string[]): readonly string[] {
-    return this.grant(origin, this.furtherIn(head));
-  }
-
   /** Flat CORS headers for `origin`. `further`: of `furtherIn`, for all headers of the answer. */
-  grant(origin: string | undefined, further: string): readonly string[] {
-    if (!isReadable(origin)) return [];
-    const exposed = this.#exposedNames() + further;
-    return Object.entries({ ...granted(origin), 'Access-Control-Expose-Headers': exposed }).flat();
-  }
-
-  #exposedNames(): string {
+  grant(origin: string, further: string): readonly string[] {
+    if (origin.length > longestOrigin) return [];
     const { known } = this.#dialect;
-    if (this.#exposed.known !== known) {
-      const own = ['Cache-Status', 'Ledgergate-Served-Version', 'ETag'];
-      const limits = ['Retry-After', 'RateLimit', 'RateLimit-Policy', 'WWW-Authenticate'];
-      this.#exposed = { known, names: [...known, ...own, ...limits].join(', ') };
-    }
-    return this.#exposed.names;
+    if (this.#exposed.known !== known) this.#exposed = { known, names: [...known, exposedNames].join(', ') };
+    return [...granted(origin), 'Access-Control-Expose-Headers', this.#exposed.names + further];
   }
 
   /** The interface's names in `head` that are not exposed yet, each behind a comma. */
@@ -187,33 +142,26 @@ export class Cors {
    * page must not reach a private network.
    */
   preflight({ headers }: Incoming): string[] | undefined {
-    const { origin } = headers;
+    const { origin, 'access-control-request-headers': wanted } = headers;
     if (origin === undefined || headers['access-control-request-method'] === undefined) return undefined;
     const vary = ['Vary', 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers'];
-    if (!isReadable(origin)) return vary;
-    const wanted = headers['access-control-request-headers'];
-    const granting = Object.entries({
-      ...granted(origin),
-      'Access-Control-Allow-Methods': 'GET, HEAD, POST',
-      ...(wanted === undefined || wanted.length > longestList ? {} : { 'Access-Control-Allow-Headers': wanted }),
-      'Access-Control-Max-Age': String(preflightSeconds),
-    }).flat();
-    return [...granting, ...vary];
+    if (origin.length > longestOrigin) return vary;
+    const head = [...granted(origin), 'Access-Control-Allow-Methods', 'GET, HEAD, POST'];
+    if (wanted !== undefined && wanted.length <= longestList) head.push('Access-Control-Allow-Headers', wanted);
+    return [...head, 'Access-Control-Max-Age', String(preflightSeconds), ...vary];
   }
 }
 
+/** Names of the gateway's own that CORS exposes, beside those of the interface. */
+const exposedNames =
+  'Cache-Status, Ledgergate-Served-Version, ETag, Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate';
 /** In characters: a scheme, a host of 253 and a port are shorter, and browsers list a few headers. */
 const longestOrigin = 512;
 const longestList = 4096;
 
-/** Bounds the echoed text. */
-function isReadable(origin: string | undefined): origin is string {
-  return origin !== undefined && origin.length <= longestOrigin;
-}
-
 /** Public SDKs send `credentials: include`, which forbids a wildcard origin; the gateway trusts no cookies. */
-function granted(origin: string): Readonly<Record<string, string>> {
-  return { 'Access-Control-Allow-Origin': origin, 'Access-Control-Allow-Credentials': 'true' };
+function granted(origin: string): readonly string[] {
+  return ['Access-Control-Allow-Origin', origin, 'Access-Control-Allow-Credentials', 'true'];
 }
 
 /** Bytes that HTTP forbids in a field value (RFC 9110 5.5): a line feed would begin another header. */

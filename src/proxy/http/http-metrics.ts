@@ -1,4 +1,4 @@
-/** Metrics of the client port: requests, the fast path, and what is shed, refused or ended under load. */
+/** Metrics of the client port: requests, streams, the fast path, and what is shed, refused or ended under load. */
 import type { Registry } from 'prom-client';
 import {
   combinations,
@@ -12,6 +12,7 @@ import {
   outcomes,
   requestSeconds,
 } from '../../metrics/index.ts';
+import type { EndReason, StreamKind } from '../reads/index.ts';
 
 /** Sources of answers that saved a request to a node. `local`: a signing message that was encoded here. */
 const savings = ['memory', 'store', 'redis', 'collapsed', 'local'] as const;
@@ -19,7 +20,6 @@ const savings = ['memory', 'store', 'redis', 'collapsed', 'local'] as const;
 /** Counts events of client requests. */
 export type HttpMetrics = ReturnType<typeof createHttpMetrics>;
 
-/** Counts of one route, looked up once. */
 interface RouteCounts {
   readonly byStatus: Map<number, Count>;
   readonly byOutcome: Partial<
@@ -107,23 +107,15 @@ function codeOf(status: number): string {
   return status >= 100 && status <= 599 ? String(status) : 'other';
 }
 
-/** Counts the request that a cached or local answer saved. */
 function createSavedMetrics(registry: Registry): (route: string, outcome: Outcome) => void {
   const requests = new Counter(registry, {
     name: 'ledgergate_saved_upstream_requests_total',
     help: 'Requests that no upstream had to answer, by what did: memory, store, redis, collapsed (with the read of another client), local (a signing message encoded here).',
     labels: { how: savings },
   });
-  const saved: Partial<Record<Outcome, Count>> = {
-    memory: requests.of({ how: 'memory' }),
-    store: requests.of({ how: 'store' }),
-    redis: requests.of({ how: 'redis' }),
-    collapsed: requests.of({ how: 'collapsed' }),
-  };
-  const encoded = requests.of({ how: 'local' });
+  const saved: Partial<Record<Outcome, Count>> = Object.fromEntries(savings.map((how) => [how, requests.of({ how })]));
   return (route, outcome) => {
-    const count = outcome === 'local' && route === 'encode_submission' ? encoded : saved[outcome];
-    count?.inc();
+    if (outcome !== 'local' || route === 'encode_submission') saved[outcome]?.inc();
   };
 }
 
@@ -150,7 +142,6 @@ export function createFastPathMetrics(registry: Registry) {
   };
 }
 
-/** Why requests are answered 503 at once. */
 const shedReasons = ['event loop', 'answers on their way'] as const;
 
 /** Registers the families of overload; the gauges are read at each scrape. `answerBytes`: from nodes or to clients. */
@@ -227,5 +218,50 @@ export function createTlsMetrics(registry: Registry, expiresMs: () => number) {
   return {
     reloaded,
     handshakeFailed: () => failures.inc(),
+  };
+}
+
+const streamKinds: readonly StreamKind[] = ['transactions', 'ledger_info', 'changes'];
+const endReasons: readonly EndReason[] = ['client', 'slow', 'drain', 'revoked', 'reload', 'pruned', 'failed'];
+
+/** Registers the families of event streams. `open`: called at each scrape. */
+export function createStreamMetrics(registry: Registry, open: (kind: StreamKind) => number) {
+  const labels = { kind: streamKinds };
+  new Gauge(registry, {
+    name: 'ledgergate_streams',
+    help: 'Open event streams, by kind.',
+    labels,
+    read: () => streamKinds.map((kind) => [{ kind }, open(kind)] as const),
+  });
+  const events = new Counter(registry, {
+    name: 'ledgergate_stream_events_total',
+    help: 'Events that were written to streams, by kind.',
+    labels,
+  });
+  const bytes = new Counter(registry, {
+    name: 'ledgergate_stream_bytes_total',
+    help: 'Bytes of events and comments that were written to streams, by kind.',
+    labels,
+  });
+  const closed = new Counter(registry, {
+    name: 'ledgergate_streams_closed_total',
+    help: 'Event streams that ended, by kind and reason: client (it left), slow (1 MiB unread, or stalled where all streams together have 128 MiB), drain, revoked (its key or right), reload, pruned (no node holds what it needs next), failed.',
+    labels: { ...labels, reason: endReasons },
+  });
+  const refused = new Counter(registry, {
+    name: 'ledgergate_streams_refused_total',
+    help: 'Event streams that were refused, by bound: max (streams.max), plan (streams of the plan).',
+    labels: { reason: ['max', 'plan'] },
+  }).by('reason');
+  const countsOf = (kind: StreamKind) => ({ events: events.of({ kind }), bytes: bytes.of({ kind }) });
+  return {
+    /** Looked up once for each kind. */
+    counts: {
+      transactions: countsOf('transactions'),
+      ledger_info: countsOf('ledger_info'),
+      changes: countsOf('changes'),
+    },
+    closed: (kind: StreamKind, reason: EndReason) => closed.inc({ kind, reason }),
+    refused,
   };
 }

@@ -1,7 +1,8 @@
 /** The parts of requests, responses and routes that handlers use, common to Node's HTTP server and the fast path. */
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AccessOperation, AdmittedRequest } from '../../access/index.ts';
 import type { GatewayError } from '../../ledger/index.ts';
+import type { BodyReservation } from './bodies.ts';
 
 /** The parts of Node's request that handlers use. */
 export type Incoming = Pick<
@@ -12,10 +13,8 @@ export type Incoming = Pick<
 /** The parts of Node's response that handlers use. */
 export interface Outgoing {
   statusCode: number;
-  /** False: the connection closes after the answer. */
   shouldKeepAlive: boolean;
   readonly headersSent: boolean;
-  /** The client is gone, or the answer broke off. */
   readonly destroyed: boolean;
   /** Bytes that the kernel has not accepted, other answers on the connection included. */
   readonly writableLength: number;
@@ -31,19 +30,24 @@ export interface Outgoing {
 }
 
 /** A request that a transport received, and its response. */
-export interface IncomingExchange<Request extends Incoming, Response extends Outgoing> {
-  readonly request: Request;
-  readonly response: Response;
+export interface ReceivedHead {
+  readonly request: Incoming;
+  readonly response: Outgoing;
   /** Undefined with open access, and for a refused request. */
   readonly admitted?: AdmittedRequest | undefined;
 }
 
-/** A route's name in metrics, log lines and spans. */
-export interface RouteLabel {
-  readonly name: string;
-  /** Path below the base path; undefined for a request without a route. */
-  readonly template: string | undefined;
-}
+/** A request whose body Node's server reads on demand, or one that came whole over the fast path. */
+export type Received = ReceivedHead &
+  (
+    | { readonly request: IncomingMessage; readonly response: ServerResponse; readonly body?: undefined }
+    | {
+        /** Empty for GET and HEAD; the fault of a body that was ended for lack of memory. */
+        readonly body: Buffer | GatewayError;
+        /** Memory of a body large enough to count, which its owner releases when the response closes. */
+        readonly reservation?: BodyReservation | undefined;
+      }
+  );
 
 /**
  * Kind of answer. `read`: from cache or fleet. `wait`: a `read` that a node may hold back. `posted`: a `read` with a body.
@@ -63,9 +67,13 @@ export type RouteKind =
   | 'preflight'
   | 'none';
 
-/** A way to answer requests, with its names in metrics and spans; one object for all requests. */
-export interface Route extends RouteLabel {
+/** A way to answer requests; one object for all requests. */
+export interface Route {
   readonly kind: RouteKind;
+  /** In metrics, log lines and spans. */
+  readonly name: string;
+  /** Path below the base path; undefined for a request without a route. */
+  readonly template: string | undefined;
   /** Keys allow and plans charge this operation. */
   readonly operation: AccessOperation;
   /** Present on routes that no plan counts. `none`: they need no key. `holder`: they are about it. */
@@ -76,7 +84,6 @@ export interface Route extends RouteLabel {
 export interface MatchedRoute {
   readonly route: Route;
   readonly target: string;
-  /** 400 or 404 of a refused request. */
   readonly fault: GatewayError | undefined;
   readonly operation: AccessOperation;
 }

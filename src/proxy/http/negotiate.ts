@@ -2,44 +2,31 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { CachedResponse, ContentCoding } from '../../cache/index.ts';
 import type { AnswerForm } from '../../ledger/index.ts';
-import { ownCopy } from './target.ts';
+import { ownCopy } from './target-cache.ts';
 
 /**
  * The form in which a node would answer (protocol 2.3): the first entry that equals one of the two media types, without
  * parameters. JSON without such an entry, and for a header above `longestAccept`. Never 406.
  */
 export function answerForm(accept: string | undefined): AnswerForm {
-  if (accept === undefined || !isReadableAccept(accept) || !accept.toLowerCase().includes('application/x-bcs'))
-    return 'json';
-  for (const entry of accept.split(',')) {
-    const type = entry.trim().toLowerCase();
-    if (type === 'application/json') return 'json';
-    if (type === 'application/x-bcs') return 'bcs';
-  }
-  return 'json';
+  return precedes(accept, 'application/x-bcs', ['application/json']) ? 'bcs' : 'json';
 }
 
 /** Whether `text/event-stream` is the first entry that equals it or a media type of `answerForm`. */
 export function wantsEvents(accept: string | undefined): boolean {
-  if (accept === undefined || !isReadableAccept(accept) || !accept.toLowerCase().includes('text/event-stream'))
-    return false;
-  for (const entry of accept.split(',')) {
-    const type = entry.trim().toLowerCase();
-    if (type === 'text/event-stream') return true;
-    if (type === 'application/json' || type === 'application/x-bcs') return false;
-  }
-  return false;
+  return precedes(accept, 'text/event-stream', ['application/json', 'application/x-bcs']);
 }
 
-/** Whether an `Accept` is within `longestAccept`. */
-function isReadableAccept(accept: string | undefined): boolean {
-  return accept === undefined || accept.length <= longestAccept;
+function precedes(accept: string | undefined, type: string, others: readonly string[]): boolean {
+  if (accept === undefined || accept.length > longestAccept || !accept.toLowerCase().includes(type)) return false;
+  const entries = accept.split(',').map((entry) => entry.trim().toLowerCase());
+  return entries.find((entry) => entry === type || others.includes(entry)) === type;
 }
 
 /** Forms and codings that a client accepts: its `Accept`, if that is read, and its codings, best first. */
-export function readAccept({ accept, 'accept-encoding': encodings }: IncomingHttpHeaders) {
+export function readAccept({ accept = '', 'accept-encoding': encodings }: IncomingHttpHeaders) {
   return {
-    accept: isReadableAccept(accept) ? accept : undefined,
+    accept: accept.length > longestAccept ? undefined : accept,
     codings: acceptedCodings(encodings?.toString()),
   };
 }

@@ -6,7 +6,7 @@ import type { AdmittedRequest } from '../../access/index.ts';
 import type { GatewayError, LedgerVersion } from '../../ledger/index.ts';
 import type { CountedRequest, Outcome, Span, Tracer } from '../../metrics/index.ts';
 import type { HttpMetrics } from './http-metrics.ts';
-import type { Incoming, RouteLabel } from './message.ts';
+import type { Incoming, Route } from './message.ts';
 
 /** A finished request, as metrics, the status page and log lines report it. */
 export interface RequestSummary extends CountedRequest {
@@ -14,7 +14,6 @@ export interface RequestSummary extends CountedRequest {
   /** Node that answered this request, or the request whose answer it shares. */
   readonly upstream: string | undefined;
   readonly upstreamMs: number;
-  /** Ledger version of the answer's body. */
   readonly version: LedgerVersion | undefined;
   /** Unexpected exception (a bug), reported as 500. */
   readonly bug: unknown;
@@ -30,45 +29,9 @@ export interface ExchangeObserver {
   readonly metrics: HttpMetrics;
   /** Milliseconds that a request may wait for the head of its answer; live. */
   readonly limits: { readonly deadlineMs: number };
-  /** Absent: tracing is off. */
   readonly spans?: RequestSpans | undefined;
   /** Called once per request. `summary` is valid only during the call. */
   onEnd(summary: RequestSummary, seconds: number): void;
-}
-
-/** Summary of answers that are written without an `Exchange`; one object serves all answers of a kind. */
-export class HitSummary implements RequestSummary {
-  readonly isHeadSent = true;
-  readonly outcome: Outcome;
-  readonly upstream = undefined;
-  readonly upstreamMs = 0;
-  readonly bug = undefined;
-  readonly gasUsed = undefined;
-  admitted: AdmittedRequest | undefined;
-  bodyBytes = 0;
-  method: 'GET' | 'HEAD' | 'POST' = 'GET';
-  route = 'none';
-  status = 200;
-  version: LedgerVersion | undefined;
-  bytes = 0;
-
-  constructor(outcome: 'memory' | 'local') {
-    this.outcome = outcome;
-  }
-
-  /** Counts the answer, charges it, and logs it. `startedMs`: of `performance.now()`. */
-  report(observer: ExchangeObserver, startedMs: number): void {
-    const { admitted, status } = this;
-    const { metrics } = observer;
-    metrics.started();
-    const seconds = (performance.now() - startedMs) / 1000;
-    metrics.finished(this, seconds);
-    if (admitted !== undefined) {
-      admitted.follow(this);
-      admitted.settle({ headersSent: true, statusCode: status });
-    }
-    observer.onEnd(this, seconds);
-  }
 }
 
 const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']);
@@ -88,7 +51,7 @@ export class RequestSpans {
     this.#basePath = basePath;
   }
 
-  begin({ method = '', headers, httpVersionMajor, httpVersion }: Incoming, { template }: RouteLabel): Span {
+  begin({ method = '', headers, httpVersionMajor, httpVersion }: Incoming, { template }: Route): Span {
     const isKnown = methods.has(method);
     const route = template === undefined ? undefined : this.#basePath + template || '/';
     const verb = isKnown ? method : 'HTTP';

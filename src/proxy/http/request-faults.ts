@@ -14,7 +14,6 @@ export const maxHeaderBytes = longestTarget + 32 * 1024;
 /** Characters of `Connection`: a name beyond a reader's bound would reach a node. */
 const longestConnection = 1024;
 
-/** The parts of a head that its faults depend on. */
 type RequestHead = Pick<IncomingMessage, 'url' | 'headers' | 'httpVersion' | 'rawHeaders'>;
 
 /** The fault of a head, ahead of routing. Expects repeated headers joined by commas. */

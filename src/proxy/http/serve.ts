@@ -1,52 +1,82 @@
 /** Every client request over every transport: match, admit, read the body, serve. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Access, clientOf } from '../../access/index.ts';
+import type { Cache } from '../../cache/index.ts';
 import { GatewayError } from '../../ledger/index.ts';
-import { Exchange } from './exchange.ts';
-import type { Incoming, IncomingExchange, MatchedRoute, Outgoing, RouteLabel } from './message.ts';
+import type { Reads } from '../reads/index.ts';
+import { announcesBody, type Bodies, type BodyReservation } from './bodies.ts';
+import { Exchange, type ExchangeParts } from './exchange.ts';
+import type { Incoming, MatchedRoute, Received, ReceivedHead, Route } from './message.ts';
 import { answerForm, wantsEvents } from './negotiate.ts';
-import { announcesBody, type BodyReservation } from './bodies.ts';
 import { faultOfHead } from './request-faults.ts';
-import type { Received, ServerParts } from './service.ts';
-import { CachedTarget } from './target-cache.ts';
-import { originForm, ownCopy } from './target.ts';
+import type { ConnectionTimes } from './server/connection-state.ts';
+import type { TlsListener } from './server/tls-server.ts';
+import type { TurnShares } from './server/turn-shares.ts';
+import { CachedTarget, ownCopy, type TargetCache } from './target-cache.ts';
+import { originForm } from './target.ts';
+
+/** The routes of the client port. Only `match` makes matched routes. */
+export interface Service {
+  /** Reads of repeated targets: routes add them, and transports find them. */
+  readonly targets: TargetCache;
+  /** Of a request that is refused ahead of its route. */
+  readonly unrouted: Route;
+  readonly routeNames: readonly string[];
+  /** Never throws: a refused request matches a route of the kind `none`, with its fault. */
+  match(method: string, target: string): MatchedRoute;
+  /** 405 for a method that has no route. */
+  faultOfMethod(method: string, target: string): GatewayError | undefined;
+  /** 405 with the `Allow` of the target. */
+  notAllowed(target: string): GatewayError;
+  /** The fault of a request's head, ahead of its body: `GatewayError` 400, 404 or 415. Throws nothing else. */
+  faultAheadOfBody(request: Incoming, matched: MatchedRoute): GatewayError | undefined;
+  /**
+   * Answers an admitted request by its route. `body`: of a route that reads one. Throws, or rejects, with errors that
+   * become the answer.
+   */
+  serve(exchange: Exchange, matched: MatchedRoute | CachedTarget, body: Buffer | undefined): void | Promise<void>;
+}
+
+/** Parts of every transport on the client port. */
+export interface ServerParts extends ExchangeParts {
+  readonly service: Service;
+  /** The service's targets: a look-up less for each hit. */
+  readonly targets: TargetCache;
+  readonly bodies: Bodies;
+  readonly memory: Cache['memory'];
+  readonly freshness: Reads['freshness'];
+  readonly times: ConnectionTimes;
+  /** Shared by all transports. */
+  readonly turns: TurnShares;
+  readonly tls?: TlsListener | undefined;
+}
 
 /** Answers a request whose head has arrived over Node's HTTP/1 server, TLS or HTTP/2. Never throws. */
 export function handle(parts: ServerParts, request: IncomingMessage, response: ServerResponse): void {
+  const { service, access } = parts;
   try {
-    const { url: given = '' } = request;
+    const { url: given = '', method = '', headers } = request;
     const origin = originForm(given);
     // A slice of an absolute target would keep all of it in memory.
-    request.url = origin === given ? given : ownCopy(origin);
-    const { url: target, method = '' } = request;
-    const fault = faultOfHead(request) ?? parts.service.faultOfMethod(method, target);
+    const target = origin === given ? given : ownCopy(origin);
+    request.url = target;
+    const fault = faultOfHead(request) ?? service.faultOfMethod(method, target);
     if (fault !== undefined) throw fault;
-    const matched = findTarget(parts, request) ?? parts.service.match(method, target);
+    // A cached target is one of whole answers.
+    const mayBeCached = (method === 'GET' || method === 'HEAD') && !wantsEvents(headers.accept);
+    const cached = mayBeCached ? parts.targets.find(target, answerForm(headers.accept)) : undefined;
+    const matched = cached ?? service.match(method, target);
     // Browsers send no key with a preflight. Other OPTIONS requests are refused by the route.
-    const decision = method === 'OPTIONS' ? undefined : parts.access?.decide(request, matched);
+    const decision = method === 'OPTIONS' ? undefined : access?.decide(request, matched);
     answerDecided(parts, { request, response }, matched, decision);
   } catch (error) {
     refuse(parts, { request, response }, error);
   }
 }
 
-function findTarget(
-  { targets }: ServerParts,
-  { method, url = '', headers }: IncomingMessage,
-): CachedTarget | undefined {
-  // A cached target is one of whole answers.
-  if ((method !== 'GET' && method !== 'HEAD') || wantsEvents(headers.accept)) return undefined;
-  return targets.find(url, answerForm(headers.accept));
-}
-
 /** Answers a request ahead of its route: `error` becomes an error answer. */
-export function refuse(
-  parts: ServerParts,
-  received: IncomingExchange<Incoming, Outgoing>,
-  error: unknown,
-  route: RouteLabel = parts.service.unrouted,
-): void {
-  new Exchange(received, route, parts).fail(error);
+export function refuse(parts: ServerParts, received: ReceivedHead, error: unknown): void {
+  new Exchange(received, parts.service.unrouted, parts).fail(error);
 }
 
 /** Answers a request as its key and limits decide, now or once they allow it. `undefined`: it needs no key. Never throws. */
@@ -67,39 +97,30 @@ export function answerDecided(
 }
 
 function answer(parts: ServerParts, received: Received, matched: MatchedRoute | CachedTarget): void {
-  if (matched instanceof CachedTarget || !readsBody(received.request, matched)) {
+  const { request, response, admitted } = received;
+  if (matched instanceof CachedTarget || !readsBody(request, matched)) {
     void serve(parts, new Exchange(received, matched.route, parts), matched);
-  } else if (received.body === undefined) readBody(parts, received, matched);
-  else {
+  } else if (received.body === undefined) {
+    // A client that hangs up before the body's end has no exchange.
+    admitted?.settleAtClose(response);
+    const upload = {
+      request: received.request,
+      response: received.response,
+      client: clientOf(request.socket, admitted),
+      faultOfHead: () => parts.service.faultAheadOfBody(request, matched),
+    };
+    parts.bodies.read(upload, (body, reservation) => serveBody(parts, received, matched, body, reservation));
+  } else {
     const { body, reservation } = received;
     const work = serveBody(parts, received, matched, body, reservation);
     if (work !== undefined) reservation?.holdFor(work);
   }
 }
 
-/** Whether the answer depends on the request's body. */
 function readsBody(request: Incoming, { route: { kind } }: MatchedRoute): boolean {
   if (kind !== 'passed') return kind === 'posted' || kind === 'encode' || kind === 'submit';
   const { method } = request;
   return method === 'POST' || (method !== 'GET' && method !== 'HEAD' && announcesBody(request));
-}
-
-/** Reads the body, then serves the request. Faults of head or body become error answers. */
-function readBody(
-  parts: ServerParts,
-  received: IncomingExchange<IncomingMessage, ServerResponse>,
-  matched: MatchedRoute,
-): void {
-  const { request, response, admitted } = received;
-  // A client that hangs up before the body's end has no exchange.
-  admitted?.settleAtClose(response);
-  const upload = {
-    request,
-    response,
-    client: clientOf(request.socket, admitted),
-    faultOfHead: () => parts.service.faultAheadOfBody(request, matched),
-  };
-  parts.bodies.read(upload, (body, reservation) => serveBody(parts, received, matched, body, reservation));
 }
 
 /** `body`: the whole one, or its fault. */

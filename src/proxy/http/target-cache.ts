@@ -6,10 +6,14 @@ import type { CacheLocation, ContentCoding } from '../../cache/index.ts';
 import type { AccessOperation } from '../../access/index.ts';
 import type { AnswerForm, LedgerVersion } from '../../ledger/index.ts';
 import type { Count } from '../../metrics/index.ts';
-import type { CacheScope } from './heads.ts';
 import type { Read } from '../reads/index.ts';
-import type { MatchedRoute, Route } from './message.ts';
-import { ownCopy } from './target.ts';
+import type { Route } from './message.ts';
+
+/**
+ * Caches that may store an answer: all, the client's own, or none. `none` applies to POST: the answer depends on the
+ * request's body, which caches ignore (RFC 9110 9.3.3, 13.1.2), and conditions do not apply.
+ */
+export type CacheScope = 'public' | 'private' | 'none';
 
 /** A target's route and canonical read. */
 export class CachedTarget {
@@ -63,7 +67,6 @@ export function secondsOf(ms: number): number {
  * that is its target's alone costs as much as a look-up.
  */
 export interface SharedHead {
-  /** Chain id of the answer's ledger. */
   readonly chainId: number | undefined;
   /** `FleetView.ledgerWideNames` at its preparation: the head has no header of these names. */
   readonly ledgerWideNames: ReadonlySet<string>;
@@ -71,12 +74,10 @@ export interface SharedHead {
   readonly isLatest: boolean;
   /** See `ReadResult.isProvisional`: the head holds no longer than that. */
   readonly isProvisional: boolean;
-  /** Caches that may store the answer. */
   readonly scope: CacheScope;
   /** The coding that the client prefers, if the answer depends on it. */
   readonly wanted: ContentCoding | undefined;
   readonly isCodable: boolean;
-  /** The coding of the body. */
   readonly coding: ContentCoding | undefined;
   readonly status: number;
   /** Status line and first headers. */
@@ -100,12 +101,16 @@ const longestName = 16_383;
 /** When the cache is full, 1 in so many new targets is admitted. */
 const admitOneIn = 16;
 
-/** The parts by which requests with a body differ. */
 interface PostedTarget {
   readonly target: string;
   readonly contentType: string;
   readonly form: AnswerForm;
   readonly body: Buffer;
+}
+
+/** Copies latin1 `text` that is kept: a substring would keep its whole source in memory. */
+export function ownCopy(text: string): string {
+  return Buffer.from(text, 'latin1').toString('latin1');
 }
 
 /** Targets by text and answer form, within `targetCacheBytes`. */
@@ -116,7 +121,6 @@ export class TargetCache {
   #freshBytes = 0;
   #refused = 0;
 
-  /** The target's read in the form. */
   find(target: string, form: AnswerForm): CachedTarget | undefined {
     return this.findNamed(nameOf(target, form));
   }
@@ -146,7 +150,6 @@ export class TargetCache {
     if (cached.read.operation !== 'transaction') this.addNamed(nameOf(target, cached.read.form), cached);
   }
 
-  /** Adds the read of a request with a body. */
   addPosted({ target, contentType, form, body }: PostedTarget, cached: CachedTarget): void {
     this.addNamed(ownCopy(postedName(target, contentType, form, body.toString('latin1'))), cached);
   }
@@ -158,7 +161,6 @@ export class TargetCache {
     this.#freshBytes = 0;
   }
 
-  /** Forgets the target's read in the form. */
   drop(target: string, form: AnswerForm): void {
     const name = nameOf(target, form);
     this.#fresh.delete(name);
@@ -193,30 +195,4 @@ export function postedName(target: string, contentType: string, form: AnswerForm
 /** A target holds no space, so the two parts cannot run into each other. */
 function nameOf(target: string, form: AnswerForm): string {
   return form === 'json' ? target : `${target} ${form}`;
-}
-
-/** Clients use a handful of these targets; queries make others. */
-const mostDirect = 64;
-
-/**
- * Matches of `POST` targets that no cached read answers: signing messages and submissions. The name of a posted read, with
- * its whole body, is not looked up for them.
- */
-export class DirectMatches {
-  readonly #kept = new Map<string, MatchedRoute>();
-
-  find(target: string): MatchedRoute | undefined {
-    return this.#kept.get(target);
-  }
-
-  /**
-   * Keeps a match without a fault, of a route whose answers are not cached. Its target is a text of its own (`ownCopy`):
-   * a slice would keep the text of the received bytes in memory.
-   */
-  add(match: MatchedRoute): void {
-    const { route, fault, target } = match;
-    if (fault !== undefined || (route.kind !== 'encode' && route.kind !== 'submit')) return;
-    if (this.#kept.size >= mostDirect) this.#kept.clear();
-    this.#kept.set(target, match);
-  }
 }

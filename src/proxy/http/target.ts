@@ -22,8 +22,3 @@ export function isAuthority(text: string): boolean {
 
 /** Without the comma that RFC 3986 allows: it joins two Host headers. */
 const authorityForm = /^(?:[\w.~!$&'()*+;=%-]*|\[[\da-f:.]+\])(?::\d{0,5})?$/i;
-
-/** Copies latin1 `text`: a substring would keep its whole source in memory. */
-export function ownCopy(text: string): string {
-  return Buffer.from(text, 'latin1').toString('latin1');
-}

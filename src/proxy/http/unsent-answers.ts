@@ -3,6 +3,7 @@
  * memory for the life of its connection. Unsent answers share one budget with answers being read from nodes. Beyond it,
  * the connection stalled longest ends; without a stalled one, the next answer is refused with 503.
  */
+import type { Socket } from 'node:net';
 import { GatewayError } from '../../ledger/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
 import { answerDespiteHalfClose } from './server/connection-state.ts';
@@ -13,7 +14,6 @@ export const pieceBytes = 64 * 1024;
 /** Milliseconds; a connection with progress in this time is not stalled. */
 const stallMs = 1_000;
 
-/** A response or connection with unsent bytes. */
 interface Recipient {
   destroy(): unknown;
   /** Null for a response of Node's that waits behind another one. */
@@ -21,22 +21,15 @@ interface Recipient {
   readonly req?: { readonly socket: { destroy(): unknown } };
 }
 
-/** A connection between two requests of the fast path. */
-interface RecipientSocket extends Recipient {
-  readonly writableLength: number;
-  /** False once the connection ended. */
-  readonly writable: boolean;
-  write(text: string, onSent: () => void): unknown;
-}
+type UnsentResponse = Recipient & Pick<Outgoing, 'destroyed' | 'once'>;
 
-/** Counts answers refused, and connections ended, for lack of memory. */
 interface UnsentMetrics {
   refused(): void;
   ended(): void;
 }
 
-/** `sinceMs`: time of the client's last progress, or of the first wait, in milliseconds. */
 interface UnsentEntry {
+  /** Of the client's last progress, or of the first wait. */
   sinceMs: number;
   readonly releases: (() => void)[];
 }
@@ -68,9 +61,8 @@ export class UnsentAnswers {
     if (body.length <= pieceBytes || response.destroyed) return;
     if (!this.#budget.hasRoomFor(pieceBytes + (this.#bodies.has(body) ? 0 : body.length))) {
       this.#metrics.refused();
-      throw new GatewayError('unavailable', 'too many large answers are on their way; try again', {
-        reason: 'large answers',
-      });
+      const message = 'too many large answers are on their way; try again';
+      throw new GatewayError('unavailable', message, { reason: 'large answers' });
     }
     // Read after `hasRoomFor`, which may have ended other readers of this body.
     const shared = this.#bodies.get(body) ?? { readers: 0, release: this.#budget.hold(body.length) };
@@ -106,14 +98,17 @@ export class UnsentAnswers {
   }
 
   /** Counts a short answer of `bytes` that the kernel has not accepted, until `response` closes. */
-  trackShort(response: Pick<Outgoing, 'destroyed' | 'destroy' | 'once'>, bytes: number): void {
+  trackShort(response: UnsentResponse, bytes: number): void {
     if (response.destroyed) return;
     this.#wait(response, this.#budget.hold(bytes));
     if (this.#budget.left < 0) this.#endStalled(-this.#budget.left);
   }
 
-  /** Counts unsent short answers on `socket` until the kernel accepts them; `least`: bytes that they keep in memory. */
-  trackSocket(socket: RecipientSocket, least: number): void {
+  /**
+   * Counts unsent short answers on `socket` between two requests of the fast path, until the kernel accepts them;
+   * `least`: bytes that they keep in memory.
+   */
+  trackSocket(socket: Socket, least: number): void {
     if (this.#waiting.has(socket) || !socket.writable) return;
     const releases = [this.#budget.hold(Math.max(socket.writableLength, least))];
     this.#waiting.set(socket, { sinceMs: this.#now(), releases });
@@ -122,14 +117,13 @@ export class UnsentAnswers {
     if (this.#budget.left < 0) this.#endStalled(-this.#budget.left);
   }
 
-  #wait(response: Pick<Outgoing, 'destroy' | 'once'>, release: () => void): void {
+  #wait(response: UnsentResponse, release: () => void): void {
     const known = this.#waiting.get(response);
-    if (known !== undefined) {
-      known.releases.push(release);
-      return;
+    if (known !== undefined) known.releases.push(release);
+    else {
+      this.#waiting.set(response, { sinceMs: this.#now(), releases: [release] });
+      response.once('close', () => this.#release(response));
     }
-    this.#waiting.set(response, { sinceMs: this.#now(), releases: [release] });
-    response.once('close', () => this.#release(response));
   }
 
   #noteProgress(recipient: Recipient): void {

@@ -25,44 +25,36 @@ export interface CanonicalBody {
   readonly functionId: string | undefined;
 }
 
-/** The text of a body in canonical form, and the function of a view. */
-interface CanonicalText {
-  readonly text: string;
-  readonly functionId?: string;
-}
+/** Makes the canonical text of a body; `undefined` leaves the body as it is. Throws `GatewayError`. */
+type Canonical = (body: JsonObject) => { readonly text: string; readonly functionId?: string } | undefined;
 
 /**
  * Largest body with a canonical form, in bytes. The form only improves sharing, nearly every body of clients has less than
  * half of this, and a parse holds up all other clients: this much takes some 0.4 ms at worst, 100 kB took 2 to 8.
  */
 export const canonicalBytes = 8 * 1024;
-
 /** Largest view that is parsed for a client with rights by function, in bytes: it takes some 3 ms at worst. */
 const restrictedBytes = 64 * 1024;
-
 /** Smaller bodies are worked on outside of `bodyTurns`, in bytes: nearly all, and the work takes less than 0.1 ms. */
 export const turnlessBytes = 2 * 1024;
-
 /** Bytes that are digested at once: 0.1 ms. */
 export const digestedBytes = 128 * 1024;
 
 /**
- * The canonical body, of which `canonical` makes the text; `undefined` from it leaves the body as it is. A body above
- * `parsedBytes` is sent unchanged, and one above `canonicalBytes` is keyed by its bytes, for clients with and without
- * rights by function alike. `digest`: SHA-256 over `bytes` in base64url, where `digestInTurns` has computed it. Throws
- * `GatewayError` for a body that is no JSON object, and as `canonical` does.
+ * A body above `parsedBytes` is sent unchanged, and one above `canonicalBytes` is keyed by its bytes, for clients with and
+ * without rights by function alike. `digest`: of `digestInTurns`, where it has run. Throws `GatewayError` for a body that is
+ * no JSON object.
  */
 function canonicalBody(
   bytes: Buffer,
   digest: string | undefined,
-  canonical: (body: JsonObject) => CanonicalText | undefined,
+  canonical: Canonical,
   parsedBytes = canonicalBytes,
 ): CanonicalBody {
-  const found = bytes.length > parsedBytes ? undefined : canonicalText(textOf(bytes), canonical);
+  const found = bytes.length > parsedBytes ? undefined : canonicalText(bytes, canonical);
   const isShort = bytes.length <= canonicalBytes;
   const subject = found !== undefined && isShort ? `json:${found.text}` : `text:${digest ?? digestOf(bytes)}`;
-  if (found === undefined) return { subject, bytes, functionId: undefined };
-  return { subject, bytes: Buffer.from(found.text), functionId: found.functionId };
+  return { subject, bytes: found === undefined ? bytes : Buffer.from(found.text), functionId: found?.functionId };
 }
 
 /** SHA-256 in base64url, in steps that yield the event loop: 8 MiB take 20 ms. */
@@ -75,18 +67,13 @@ export async function digestInTurns(bytes: Buffer): Promise<string> {
   return hash.digest('base64url');
 }
 
-/** SHA-256 in base64url. */
 function digestOf(bytes: Buffer): string {
   return hash('sha256', bytes, 'base64url');
 }
 
-/** `undefined`: the body goes to the node unchanged. */
-function canonicalText(
-  text: string,
-  canonical: (body: JsonObject) => CanonicalText | undefined,
-): CanonicalText | undefined {
+function canonicalText(bytes: Buffer, canonical: Canonical): ReturnType<Canonical> {
   try {
-    const body = JsonValue.parseOfNodes(text);
+    const body = JsonValue.parseOfNodes(textOf(bytes));
     if (body === null || typeof body !== 'object' || body.kind !== 'object') throw refused('an object is expected');
     return canonical(body);
   } catch (error) {
@@ -129,14 +116,13 @@ function textOf(bytes: Buffer): string {
   }
 }
 
-/** A type in a body, canonical; `undefined`: a text that only a newer node may parse. Throws `GatewayError` 400. */
+/** A type in a body, canonical; `undefined`: a text that only a newer node may parse. */
 function canonicalType(value: JsonValue | undefined, name: string): string | undefined {
   if (typeof value !== 'string') throw refused(`"${name}" holds something that is not a string`);
   const tag = TypeTag.find(value);
   return tag === undefined ? undefined : TypeTag.format(tag);
 }
 
-/** The error for a body that every node refuses. */
 function refused(why: string, cause?: unknown): GatewayError {
   return new GatewayError('malformed', `parse request payload error: ${why}`, { cause });
 }
@@ -147,17 +133,13 @@ export type ViewContentType = 'application/json' | 'application/x.aptos.view_fun
 /**
  * The canonical body of a view request. Function and type arguments are canonical; `arguments` follow their JSON value,
  * numbers as source text, strings untouched: only the ABI decides whether `0x1` and `0x01` are one address or two texts
- * (protocol 6).
- *
- * For a client with rights by function (`isRestricted`) larger bodies are parsed, too. `digest`: SHA-256 over `body` in
- * base64url, where `digestInTurns` has computed it.
- *
- * Throws `GatewayError` for bodies that every node refuses: not JSON, a missing field, an unreadable function.
+ * (protocol 6). For a client with rights by function (`isRestricted`) larger bodies are parsed, too. Throws `GatewayError`
+ * for bodies that every node refuses: not JSON, a missing field, an unreadable function.
  */
 export function parseViewBody(
   contentType: ViewContentType,
   bytes: Buffer,
-  { digest, isRestricted = false }: ViewFacts = {},
+  { digest, isRestricted = false }: { digest?: string | undefined; isRestricted?: boolean | undefined } = {},
 ): CanonicalBody {
   // BCS has one spelling per value, so the bytes are the canonical form.
   if (contentType !== 'application/json')
@@ -165,14 +147,8 @@ export function parseViewBody(
   return canonicalBody(bytes, digest, canonicalView, isRestricted ? restrictedBytes : canonicalBytes);
 }
 
-/** Facts of a view's body, see `BodyRead`. */
-interface ViewFacts {
-  readonly digest?: string | undefined;
-  readonly isRestricted?: boolean | undefined;
-}
-
 /** `undefined` for type arguments that only a newer node may parse. */
-function canonicalView(request: JsonObject): CanonicalText | undefined {
+function canonicalView(request: JsonObject): ReturnType<Canonical> {
   const typeArguments = memberList(request, 'type_arguments').map((text) => canonicalType(text, 'type_arguments'));
   if (typeArguments.includes(undefined)) return undefined;
   const list = memberList(request, 'arguments').map((value) => JsonValue.canonical(value));
@@ -240,7 +216,7 @@ export function parseTableBody(
   return canonicalBody(bytes, digest, operation === 'table_item' ? canonicalItem : canonicalRawItem);
 }
 
-function canonicalItem(body: JsonObject): CanonicalText | undefined {
+function canonicalItem(body: JsonObject): ReturnType<Canonical> {
   const key = body.members.get('key');
   if (key === undefined) throw refused('"key" is missing');
   const keyType = canonicalType(body.members.get('key_type'), 'key_type');
@@ -250,7 +226,7 @@ function canonicalItem(body: JsonObject): CanonicalText | undefined {
   return { text: `{${types},"key":${JsonValue.canonical(key)}}` };
 }
 
-function canonicalRawItem(body: JsonObject): CanonicalText | undefined {
+function canonicalRawItem(body: JsonObject): ReturnType<Canonical> {
   const key = body.members.get('key');
   if (key === undefined) throw refused('"key" is missing');
   return body.members.size > 1 ? undefined : { text: `{"key":${JsonValue.canonical(key)}}` };

@@ -6,7 +6,6 @@ import type { Registry } from 'prom-client';
 import { type EncodeOutcome, encodeSubmission, forwardReasons } from '../../encode/index.ts';
 import { bodyTurns, GatewayError } from '../../ledger/index.ts';
 import { combinations, Counter } from '../../metrics/index.ts';
-import type { Fleet } from '../../upstream/index.ts';
 import { answerForm, type Exchange } from '../http/index.ts';
 import type { Reads } from '../reads/index.ts';
 import { findText, turnlessBytes } from './canonical-body.ts';
@@ -18,16 +17,11 @@ import { type ProofContext, StandingProof } from './standing-proof.ts';
 /** Reasons why a node encodes: those of the encoder, and those found before it runs. */
 const nodeReasons = [
   ...forwardReasons,
-  'bcs accept',
-  'encoded body',
-  'large body',
-  'module unavailable',
-  'distrusted function',
+  ...(['bcs accept', 'encoded body', 'large body', 'module unavailable', 'distrusted function'] as const),
   'chain unknown',
 ] as const;
 type NodeReason = (typeof nodeReasons)[number];
 
-/** The encoder's surroundings. */
 export interface EncoderContext extends ProofContext {
   readonly reads: Pick<Reads, 'reader'>;
   readonly settings: { readonly encode: { readonly enabled: boolean; readonly share: number } };
@@ -41,17 +35,13 @@ const largestEncoded = 128 * 1024;
 /** Answers requests for signing messages, itself or through a node. */
 export class Encoder {
   readonly proof: StandingProof;
-  readonly #fleet: Fleet;
-  readonly #settings: EncoderContext['settings']['encode'];
-  readonly #signingDomain: string;
+  readonly #context: EncoderContext;
   readonly #modules: ModuleSource;
   readonly #metrics: ReturnType<typeof createEncodeMetrics>;
   readonly #passThrough: PassThrough;
 
   constructor(context: EncoderContext, passThrough: PassThrough) {
-    this.#fleet = context.fleet;
-    this.#settings = context.settings.encode;
-    this.#signingDomain = context.signingDomain;
+    this.#context = context;
     this.#modules = new ModuleSource(context.reads.reader, context.now);
     this.#metrics = createEncodeMetrics(context.registry);
     this.proof = new StandingProof(context, this.#modules);
@@ -60,7 +50,7 @@ export class Encoder {
 
   /** Whether the config leaves requests to it; otherwise nodes encode. */
   get isEnabled(): boolean {
-    return this.#settings.enabled;
+    return this.#context.settings.encode.enabled;
   }
 
   /** Answers a request whose head has passed `requireJson`. Rejects with `GatewayError`. */
@@ -79,14 +69,15 @@ export class Encoder {
     const head = ['Content-Type', 'application/json; charset=utf-8', 'Cache-Control', 'no-store'];
     exchange.reservation?.add(hex.length);
     exchange.answer(200, head, `"${hex}"`);
-    const version = this.#fleet.head?.version;
+    const version = this.#context.fleet.head?.version;
     const check = this.proof.consider({ functionId, signature, hex, body, version, client: exchange.client });
     if (check !== undefined) exchange.reservation?.holdFor(check);
     return undefined;
   }
 
   async #encode(exchange: Exchange, body: Buffer): Promise<EncodeOutcome | Forward> {
-    const { chainId, generation } = this.#fleet;
+    const { fleet, signingDomain } = this.#context;
+    const { chainId, generation } = fleet;
     const { accept, 'content-encoding': coding } = exchange.request.headers;
     if (answerForm(accept) === 'bcs') return forward('bcs accept');
     if (coding !== undefined) return forward('encoded body');
@@ -97,12 +88,12 @@ export class Encoder {
     try {
       const outcome = await encodeSubmission(text, {
         chainId,
-        signingDomain: this.#signingDomain,
+        signingDomain,
         loadModule: this.#modules.loaderOfRequest(exchange.client),
         run: body.length > turnlessBytes ? (work) => bodyTurns.run(exchange.client, work) : undefined,
       });
       // Otherwise the modules may be of two ledgers, and the chain id of an earlier one.
-      return generation === this.#fleet.generation ? outcome : forward('chain unknown');
+      return generation === fleet.generation ? outcome : forward('chain unknown');
     } catch (error) {
       if (error instanceof GatewayError) return forward('module unavailable');
       throw error;
@@ -130,7 +121,6 @@ export class Encoder {
   }
 }
 
-/** Reason for asking a node; nodes answer refusals as well. */
 function reasonOf(outcome: EncodeOutcome | Forward): NodeReason | undefined {
   if (outcome.kind === 'encoded') return undefined;
   return outcome.kind === 'forward' ? outcome.reason : 'refused locally';
@@ -154,7 +144,6 @@ export function createEncodeMetrics(registry: Registry) {
   return {
     local: () => local.inc(),
     forwarded: (reason: NodeReason) => requests.inc({ outcome: 'forwarded', reason }),
-    /** Answered with an error, because no node was reachable. */
     refused: () => requests.inc({ outcome: 'refused', reason: 'no node' }),
   };
 }

@@ -35,7 +35,6 @@ export class ModuleSource {
   readonly #reads = new FairFlights<LoadedModule>();
   #readsBegun = 0;
 
-  /** `now`: monotonic, in milliseconds. */
   constructor(reader: Reads['reader'], now: () => number) {
     this.#reader = reader;
     this.#now = now;
@@ -114,7 +113,6 @@ function compile({ status, body }: CachedResponse): CompiledModule | undefined {
 /** Flights of other clients that one caller joins in turn. */
 const mostJoined = 3;
 
-/** The queue turn of a flight. */
 interface FlightTurn {
   /** Fair-queueing key of the client that began the flight. */
   readonly client: string;

@@ -6,8 +6,16 @@ import type { Read, SharedRead } from '../reads/index.ts';
 import type { Operation } from '../../cache/index.ts';
 import { Address, findU64, isIdentifier, type LedgerVersion } from '../../ledger/index.ts';
 import { answerForm } from '../http/index.ts';
-import { knownParameters } from './target.ts';
-import { acceptOnly, findLimit, needOf, parseTag, readOf, type ParseRead, type PathRead } from './parse-read.ts';
+import {
+  acceptOnly,
+  findLimit,
+  knownParameters,
+  needOf,
+  parseTag,
+  readOf,
+  type ParseRead,
+  type PathRead,
+} from './parse-read.ts';
 
 /** Items of a page without `limit` (protocol 1, rows 11 and 17). */
 const usualLimit = 25;

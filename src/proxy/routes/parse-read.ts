@@ -10,13 +10,12 @@ import {
   findU64,
   GatewayError,
   isIdentifier,
-  type LedgerVersion,
+  LedgerVersion,
   quote,
   TypeTag,
   withVersion,
 } from '../../ledger/index.ts';
 import { answerForm, ownCopy } from '../http/index.ts';
-import { knownParameters, versionParameter } from './target.ts';
 import type { Read, SharedRead } from '../reads/index.ts';
 import type { Need } from '../../upstream/index.ts';
 import { parseTransactionHash, type Submissions } from './submissions.ts';
@@ -48,7 +47,7 @@ export function resourceRead({ address: addressText = '', type = '' }: Parameter
   const address = Address.parse(addressText);
   const { text, encoded } = parseTag(type);
   const path = `/accounts/${address}/resource/${encoded}`;
-  return pathRead({ operation: 'resource', subject: `${address}/${text}`, path }, request);
+  return stateRead({ operation: 'resource', subject: `${address}/${text}`, path }, request);
 }
 
 /** Parses `GET /accounts/{address}/module/{name}`. Names are case-sensitive. Throws `GatewayError` 400. */
@@ -56,7 +55,7 @@ export function moduleRead({ address: addressText = '', name = '' }: Parameters,
   const address = Address.parse(addressText);
   if (!isIdentifier(name)) throw new GatewayError('invalidInput', `'module_name' invalid: ${quote(name)}`);
   const path = `/accounts/${address}/module/${encodeURIComponent(name)}`;
-  return pathRead({ operation: 'module', subject: `${address}/${name}`, path }, request);
+  return stateRead({ operation: 'module', subject: `${address}/${name}`, path }, request);
 }
 
 /**
@@ -81,7 +80,7 @@ export function transactionWait(parameters: Parameters, request: PathRead, submi
   return { ...read, wire, atOnce: read.wire };
 }
 
-/** The parts of a client's request with a body. */
+/** A client's request with a body. */
 export interface BodyRead extends PathRead {
   readonly contentType: string | undefined;
   readonly body: Buffer;
@@ -97,22 +96,19 @@ export function viewRead(request: BodyRead): Read {
   // Ahead of the body, whose parse costs more.
   const version = versionParameter(request.target);
   const { functionId, ...body } = parseViewBody(contentType, request.body, request);
-  const read = postedRead({ operation: 'view', path: '/view', contentType, version, ...body }, request);
+  const read = postedRead({ operation: 'view', path: '/view', contentType, version, ...body }, request.accept);
   // Joined slices would keep the client's text in memory.
   return { ...read, functionId: functionId && ownCopy(functionId) };
 }
 
-/** The parts of a read of state by POST, canonical. */
 interface PostedParts extends Omit<CanonicalBody, 'functionId'>, CanonicalPath {
   readonly contentType: string;
-  /** `versionParameter` of the target. */
   readonly version: LedgerVersion | undefined;
 }
 
-/** A read of state by POST. Throws `GatewayError` 400. */
-export function postedRead(parts: PostedParts, request: PathRead): Read {
+function postedRead(parts: PostedParts, accept: string | undefined): Read {
   const { operation, subject, path, contentType, version, bytes } = parts;
-  const form = answerForm(request.accept);
+  const form = answerForm(accept);
   const headers = { accept: mediaType[form], 'content-type': contentType };
   const wire = { method: 'POST', path: withVersion(path, version), headers, body: bytes } as const;
   return { operation, subject, version, form, wire, need: needOf(version) };
@@ -124,7 +120,6 @@ export function viewContentType(contentType: string | undefined): ViewContentTyp
   return contentType as ViewContentType;
 }
 
-/** The 415 for this `Content-Type`, with the messages of nodes. */
 function unsupportedContentType(contentType: string | undefined): GatewayError {
   const message =
     contentType === undefined
@@ -143,7 +138,6 @@ const jsonForm = /^\s*application\/(?:[\w.!#$&^+-]+\+)?json\s*(?:;|$)/i;
 /** Exact texts, because nodes refuse a charset parameter (protocol 2.4). */
 const contentTypes: ReadonlySet<string> = new Set(['application/json', 'application/x.aptos.view_function+bcs']);
 
-/** Media types of the two forms of an answer. */
 const mediaType = { json: 'application/json', bcs: 'application/x-bcs' } as const;
 
 /** Request headers by form. Frozen: headers that derive from them are computed once for all requests. */
@@ -159,8 +153,8 @@ interface CanonicalPath {
   readonly path: string;
 }
 
-/** A read of state by GET, at the version that the target names. Throws `GatewayError` 400. */
-export function pathRead({ operation, subject, path }: CanonicalPath, request: PathRead): Read {
+/** A read of state by GET, at the version that the target names. */
+function stateRead({ operation, subject, path }: CanonicalPath, request: PathRead): Read {
   const version = versionParameter(request.target);
   return readOf({ operation, subject, path: withVersion(path, version), version }, request.accept);
 }
@@ -175,7 +169,6 @@ export function readOf(
   return { operation, subject, version, form, wire, need, extent, keyed: undefined };
 }
 
-/** A canonical struct tag, plain and percent-encoded. */
 interface Tag {
   readonly text: string;
   readonly encoded: string;
@@ -205,7 +198,7 @@ const versionOnly = ['ledger_version'];
 export const accountRead: ParseRead = ({ address: addressText = '' }, request) => {
   if (knownParameters(request.target, versionOnly) === undefined) return undefined;
   const address = Address.parse(addressText);
-  return pathRead({ operation: 'account', subject: `${address}/`, path: `/accounts/${address}` }, request);
+  return stateRead({ operation: 'account', subject: `${address}/`, path: `/accounts/${address}` }, request);
 };
 
 /**
@@ -222,7 +215,7 @@ export const balanceRead: ParseRead = ({ address: addressText = '', asset: asset
   const asset = Address.find(assetText);
   const { text, encoded } = asset === undefined ? parseTag(assetText) : { text: asset, encoded: asset };
   const path = `/accounts/${address}/balance/${encoded}`;
-  return pathRead({ operation: 'balance', subject: `${address}/${text}`, path }, request);
+  return stateRead({ operation: 'balance', subject: `${address}/${text}`, path }, request);
 };
 
 const balanceParameters = ['ledger_version', 'accountAddress', 'asset'];
@@ -236,7 +229,7 @@ export function accountPageRead(operation: Extract<Operation, 'modules' | 'resou
     if (query === undefined) return undefined;
     const address = Address.parse(addressText);
     const path = `/accounts/${address}/${operation}${query}`;
-    return pathRead({ operation, subject: `${address}/${query}`, path }, request);
+    return stateRead({ operation, subject: `${address}/${query}`, path }, request);
   };
 }
 
@@ -275,5 +268,56 @@ export function tableItemRead(
   const { subject, bytes } = parseTableBody(operation, request.body, request.digest);
   const path = `/tables/${handle}/${operation === 'table_item' ? 'item' : 'raw_item'}`;
   const parts = { operation, subject: `${handle}/${subject}`, path, contentType: 'application/json', version, bytes };
-  return postedRead(parts, request);
+  return postedRead(parts, request.accept);
+}
+
+/** `?ledger_version=` as nodes read it: the first of several wins, an empty one is an error (protocol 4.3). */
+export function versionParameter(target: string): LedgerVersion | undefined {
+  const query = queryOf(target);
+  if (query === '') return undefined;
+  const text = plainVersion.exec(query)?.[1] ?? parametersOf(query).get('ledger_version');
+  return text === null ? undefined : LedgerVersion.parse(text);
+}
+
+const plainVersion = /^ledger_version=(\d{1,20})$/;
+
+/** A u64 parameter; undefined if absent or malformed. For routing only, so it never throws. */
+export function numberParameter(target: string, name: string): LedgerVersion | undefined {
+  const text = parametersOf(queryOf(target)).get(name);
+  return text === null ? undefined : (findU64(text) as LedgerVersion | undefined);
+}
+
+/**
+ * The query's parameters, decoded; `undefined` when one is repeated or not in `known`: nodes may read such a query in
+ * ways that the gateway does not know.
+ */
+export function knownParameters(
+  target: string,
+  known: readonly string[],
+): Readonly<Record<string, string | undefined>> | undefined {
+  const query = queryOf(target);
+  if (query === '') return {};
+  const version = plainVersion.exec(query)?.[1];
+  if (version !== undefined) return known.includes('ledger_version') ? { ledger_version: version } : undefined;
+  const found: Record<string, string> = {};
+  for (const [name, value] of parametersOf(query)) {
+    if (!known.includes(name) || Object.hasOwn(found, name)) return undefined;
+    found[name] = value;
+  }
+  return found;
+}
+
+/** Whether a parameter is present, in any spelling of its name, with any value. */
+export function hasParameter(target: string, name: string): boolean {
+  return parametersOf(queryOf(target)).has(name);
+}
+
+/** `URLSearchParams` drops a leading question mark, although it belongs to the first name: `??ledger_version=5`. */
+function parametersOf(query: string): URLSearchParams {
+  return new URLSearchParams(`&${query}`);
+}
+
+function queryOf(target: string): string {
+  const mark = target.indexOf('?');
+  return mark === -1 ? '' : target.slice(mark + 1);
 }

@@ -19,24 +19,17 @@ import type { Demand, Fleet, FleetRequest, NodeAnswer, StreamedAnswer } from '..
 import { type Exchange, readAccept } from '../http/index.ts';
 import type { Reads } from '../reads/index.ts';
 import type { Match, Router } from './router.ts';
-import type { Submissions } from './submissions.ts';
 
 /** Passes requests to nodes, and their answers to clients. Methods reject with `GatewayError`. */
 export class PassThrough {
   readonly #fleet: Fleet;
   readonly #freshness: Reads['freshness'];
   readonly #router: Router;
-  readonly #submissions: Submissions;
 
-  constructor(
-    { fleet, reads }: { readonly fleet: Fleet; readonly reads: Pick<Reads, 'freshness'> },
-    router: Router,
-    submissions: Submissions,
-  ) {
+  constructor(fleet: Fleet, { freshness }: Pick<Reads, 'freshness'>, router: Router) {
     this.#fleet = fleet;
-    this.#freshness = reads.freshness;
+    this.#freshness = freshness;
     this.#router = router;
-    this.#submissions = submissions;
   }
 
   /** Passes a request that is neither a submission nor a read of the ledger info. */
@@ -50,10 +43,10 @@ export class PassThrough {
     return this.#reply(exchange, answer, pinned);
   }
 
-  /** Ledger info in BCS, from a node that has reached every version that was served. */
+  /** Ledger info in BCS, from a node that has reached every version that was served. Conditions are of another answer. */
   async ledgerInfo(exchange: Exchange, match: Match): Promise<void> {
     const request = this.#requestOf(exchange, match, undefined);
-    const wire = { ...request.wire, path: '', headers: withoutConditions(request.wire.headers) };
+    const wire = { ...request.wire, path: '', headers: without(request.wire.headers, conditions) };
     const demand = this.#freshness.demandOf(exchange);
     return this.#serveHead(exchange, { ...request, wire, promised: 'bcs', isOfClient: false }, demand);
   }
@@ -63,7 +56,7 @@ export class PassThrough {
     const request = { ...this.#requestOf(exchange, match, body), need: { kind: 'head' } as const, isIdempotent: false };
     // Recorded for clients that have left, too: they may read the hash over another connection.
     const answer = await this.#fleet.sender.whole(request, AbortSignal.timeout(submissionBoundMs));
-    await this.#submissions.recordAnswer(answer.upstream.name, answer);
+    await this.#router.submissions.recordAnswer(answer.upstream.name, answer);
     await this.#reply(exchange, answer);
   }
 
@@ -72,7 +65,7 @@ export class PassThrough {
    * resources beside it. The node's freshness headers describe the pinned version, and are left out.
    */
   async #serveLatest(exchange: Exchange, request: FleetRequest): Promise<void> {
-    const wire = { ...request.wire, headers: withoutConditions(request.wire.headers) };
+    const wire = { ...request.wire, headers: without(request.wire.headers, conditions) };
     const { latest, sender } = this.#fleet;
     const demand = this.#freshness.demandOf(exchange, { operation: exchange.route });
     if (demand.maxStalenessMs === 0) return this.#serveHead(exchange, { ...request, wire }, demand);
@@ -85,7 +78,7 @@ export class PassThrough {
       if (answered.status < 300) this.#freshness.recordServed(exchange, state, performance.now());
       return { answer: answered, version: chosen };
     });
-    const headers = withoutFreshness(answer.headers);
+    const headers = without(answer.headers, freshness);
     return this.#reply(exchange, { ...answer, headers }, answer.status < 300 ? version : undefined);
   }
 
@@ -98,7 +91,7 @@ export class PassThrough {
     latest.requireVersion(answer);
     const { status, info, upstream } = answer;
     if (status < 300 && info !== undefined && !upstream.isSuspect) this.#freshness.recordHead(exchange, info.version);
-    const headers = withoutFreshness(answer.headers);
+    const headers = without(answer.headers, freshness);
     return this.#reply(exchange, { ...answer, headers }, status < 300 ? info?.version : undefined);
   }
 
@@ -108,7 +101,7 @@ export class PassThrough {
     const method = match.method as FleetRequest['wire']['method'];
     const given = requestHeaders(request.headers);
     // A POST that reads has no representation at its path that conditions compare with (RFC 9110 13.1.2).
-    const headers = isIdempotent && method === 'POST' ? withoutConditions(given) : given;
+    const headers = isIdempotent && method === 'POST' ? without(given, conditions) : given;
     const promised = isOfLedger ? 'either' : undefined;
     const wire = { method, path, headers, body };
     return { wire, need, promised, isIdempotent, isOfClient: true, isHealthCheck, client, span };
@@ -116,7 +109,8 @@ export class PassThrough {
 
   async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {
     const { upstream, tookMs, headers } = answer;
-    const coding = acceptedCoding(exchange, answer);
+    // The node's coding where the client accepts it; otherwise the answer is decoded.
+    const coding = exchange.codings.find((accepted) => accepted === answer.coding);
     const body = bodyIn(answer, coding);
     exchange.noteUpstream('passed', { upstream: upstream.name, tookMs, gasUsed: headers[this.#fleet.dialect.gasUsed] });
     exchange.version = pinned;
@@ -133,10 +127,10 @@ export class PassThrough {
     answer: NodeAnswer | StreamedAnswer,
     coding: NodeAnswer['coding'],
   ): string[] {
-    const given = coding === answer.coding ? answer.headers : withoutCoding(answer.headers);
+    const given = coding === answer.coding ? answer.headers : without(answer.headers, ofCodedBytes);
     const vary = mergedVary(own, answer.headers['vary']);
     const passed =
-      vary === undefined ? withoutFreshness(given) : admitted?.isPrivate === true ? forOneClient(given) : given;
+      vary === undefined ? without(given, freshness) : admitted?.isPrivate === true ? forOneClient(given) : given;
     // A cache would apply the type of a 304 to its stored answer (RFC 9110 15.4.5).
     const fields = answer.status === 304 ? { ...passed, 'content-type': undefined } : passed;
     const head = responseHeaders(fields, answer.upstream.withheld, admitted !== undefined);
@@ -147,11 +141,6 @@ export class PassThrough {
     if (answer.status === 405 && passed['allow'] === undefined) head.push(...this.#router.allowOf(target));
     return head;
   }
-}
-
-/** The node's coding where the client accepts it; otherwise the answer is decoded. */
-function acceptedCoding(exchange: Exchange, { coding }: NodeAnswer | StreamedAnswer): NodeAnswer['coding'] {
-  return coding !== undefined && exchange.codings.includes(coding) ? coding : undefined;
 }
 
 /** The body, decoded unless it keeps its coding. */
@@ -227,11 +216,6 @@ function isRelative(location: string): boolean {
   return /^(?![a-z][a-z0-9+.-]*:|[/\\]{2})[!-[\]-~]+$/i.test(location) && !/(?::|%3a)(?:\/|%2f){2}/i.test(location);
 }
 
-/** Request headers without conditions, which refer to an earlier answer at another version. */
-function withoutConditions(headers: FleetRequest['wire']['headers']): FleetRequest['wire']['headers'] {
-  return without(headers, conditions);
-}
-
 /** Headers of an answer that only its client may store: shared caches between client and gateway must not. */
 function forOneClient(headers: HeaderValues): HeaderValues {
   const { 'cache-control': control, ...others } = headers;
@@ -244,19 +228,10 @@ function forOneClient(headers: HeaderValues): HeaderValues {
 /** Directives of shared caches (RFC 9111 5.2.2), and `public` and `private`. */
 const sharing = /^(?:public|private|s-maxage|proxy-revalidate)\b|^$/i;
 
+/** Headers that make a cache store the answer. */
 const freshness = ['cache-control', 'pragma', 'expires', 'age', 'etag', 'last-modified'];
-
-/** Headers without those that make a cache store the answer. */
-function withoutFreshness(headers: HeaderValues): HeaderValues {
-  return without(headers, freshness);
-}
-
+/** Length, strong tag and digests do not belong to an answer that the gateway decodes. */
 const ofCodedBytes = ['content-length', 'etag', 'content-digest', 'repr-digest'];
-
-/** Headers of an answer that the gateway decodes: length, strong tag and digests belong to the coded bytes. */
-function withoutCoding(headers: HeaderValues): HeaderValues {
-  return without(headers, ofCodedBytes);
-}
 
 /**
  * The gateway's `Vary` merged with a node's. `undefined`: they cannot be merged (`*`, a malformed name, or too long),

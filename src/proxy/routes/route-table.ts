@@ -17,6 +17,7 @@ import {
   balanceRead,
   moduleRead,
   needOf,
+  numberParameter,
   requireJson,
   resourceRead,
   tableItemRead,
@@ -29,12 +30,9 @@ import {
   type ParseRead,
 } from './parse-read.ts';
 import { type Route } from '../http/index.ts';
-import { numberParameter } from './target.ts';
 import type { Read } from '../reads/index.ts';
 
-/** Parses a read whose request has a body. */
 export interface PostedRead {
-  /** Throws `GatewayError` 415. */
   readonly check: (contentType: string | undefined) => void;
   /** `undefined` leaves the request to a node. Throws `GatewayError` 400 or 415. */
   readonly parse: (parameters: Parameters, request: BodyRead) => Read | undefined;
@@ -66,7 +64,6 @@ export interface PathRow {
   readonly isState?: boolean;
   /** A list: the version only names its start. */
   readonly isList?: boolean;
-  /** Health of a node (protocol 9). */
   readonly isHealthCheck?: boolean;
   /** The gateway's own: no node gets a request for the path, whatever its method. */
   readonly isOwn?: boolean;
@@ -106,7 +103,6 @@ const ofHeight = {
   },
 } as const;
 
-/** All rows. */
 export const rows: readonly PathRow[] = [
   { path: '', routes: bothOf({ kind: 'ledger info', name: 'ledger_info', operation: 'read', template: '' }) },
   read('account', '/accounts/:address', state, accountRead),
@@ -179,7 +175,6 @@ function read(
   };
 }
 
-/** A row of a POST that changes nothing. */
 function posted(name: string, path: string, traits: Partial<PathRow>, route: Partial<TableRoute>): PathRow {
   const POST: TableRoute = { kind: 'posted', name, operation: 'pass', template: path, ...route };
   return { path, ...traits, ...byPost, routes: { POST } };
@@ -200,7 +195,6 @@ function tableRead(operation: 'table_item' | 'raw_table_item'): Partial<TableRou
   return { posted: { check: requireJson, parse } };
 }
 
-/** A row of the gateway's own. */
 function own(route: TableRoute & { readonly template: string }): PathRow {
   return { path: route.template, isOwn: true, routes: bothOf(route) };
 }

@@ -4,7 +4,7 @@ import type { AccessOperation } from '../../access/index.ts';
 import { GatewayError } from '../../ledger/index.ts';
 import type { Need } from '../../upstream/index.ts';
 import type { Read, SharedRead } from '../reads/index.ts';
-import type { BodyRead, Parameters } from './parse-read.ts';
+import { type BodyRead, hasParameter, type Parameters } from './parse-read.ts';
 import {
   noRoute,
   passedRoute,
@@ -15,14 +15,36 @@ import {
   type TableRoute,
 } from './route-table.ts';
 import { Submissions } from './submissions.ts';
-import type { MatchedRoute } from '../http/index.ts';
-import { foldedPaths, hasFoldedDots, hasParameter, pathBelow } from './target.ts';
+import { answerForm, checkedTarget, faultOfBodyLength, type MatchedRoute } from '../http/index.ts';
+import { foldedPaths, hasFoldedDots, pathBelow } from './target.ts';
 
-/** HTTP methods that have routes. */
 const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
 /** Operations in order of strictness: writes to the ledger, then the more costly for a node. */
 const strictest: readonly AccessOperation[] = ['submit', 'encode', 'view', 'pass', 'read'];
+
+/** A client's request in plain data; `target` with the base path and the query, percent-encoded. */
+interface DescribedRequest {
+  readonly target: string;
+  /** Default: GET, or POST with a body. */
+  readonly method?: string | undefined;
+  readonly accept?: string | undefined;
+  /** Default: JSON, with a body. */
+  readonly contentType?: string | undefined;
+  readonly body?: string | undefined;
+  /** See `BodyRead`. */
+  readonly isRestricted?: boolean | undefined;
+}
+
+/** The way the gateway would answer a request; `read`: cache first. */
+export type ParsedRequest =
+  | { readonly kind: 'refused'; readonly error: GatewayError }
+  | { readonly kind: 'read' | 'wait'; readonly match: Match; readonly read: Read }
+  | { readonly kind: 'shared'; readonly match: Match; readonly shared: SharedRead['shared'] }
+  | {
+      readonly kind: 'passed' | 'ledger info' | 'health' | 'usage' | 'submission' | 'preflight';
+      readonly match: Match;
+    };
 
 /** The row of a target. With a fault, it is the row of any path. */
 interface RowMatch {
@@ -63,6 +85,44 @@ export class Router {
     return new Match(this, method, target);
   }
 
+  /** Parses a described request as a client's, without an answer. Never throws: a fault becomes `refused`. */
+  parse(described: DescribedRequest): ParsedRequest {
+    try {
+      return this.#parse(described);
+    } catch (cause) {
+      const error = cause instanceof GatewayError ? cause : new GatewayError('internal', 'internal error', { cause });
+      return { kind: 'refused', error };
+    }
+  }
+
+  #parse({ target: given, body, accept, isRestricted, ...more }: DescribedRequest): ParsedRequest {
+    const method = (more.method ?? (body === undefined ? 'GET' : 'POST')).toUpperCase();
+    const { contentType = body === undefined ? undefined : 'application/json' } = more;
+    const target = checkedTarget(method, given, { host: 'localhost', accept, 'content-type': contentType });
+    const match = this.match(method, target);
+    const fault = this.faultOfMethod(method, target) ?? match.fault;
+    if (fault !== undefined) throw fault;
+    const { kind } = match.route;
+    if (kind === 'preflight' || kind === 'health' || kind === 'usage') return { kind, match };
+    if (kind === 'ledger info' && answerForm(accept) !== 'bcs') return { kind, match };
+    let read;
+    if (kind === 'read' || kind === 'wait') read = match.parse(accept);
+    else if (kind === 'posted') {
+      match.checkBody(contentType);
+      const bytes = Buffer.from(body ?? '');
+      const faultOfBody = faultOfBodyLength(body === undefined ? undefined : bytes.length);
+      if (faultOfBody !== undefined) throw faultOfBody;
+      read = match.parseBody({ target, accept, contentType, body: bytes, isRestricted });
+    }
+    if (read === undefined) {
+      // Throws for a path that no node receives.
+      void match.passedPath;
+      return { kind: kind === 'submit' ? 'submission' : 'passed', match };
+    }
+    if ('shared' in read) return { kind: 'shared', match, shared: read.shared };
+    return { kind: kind === 'wait' ? kind : 'read', match, read };
+  }
+
   /** The row of a target. Faults: outside the base path, or not decodable. */
   find(target: string): RowMatch {
     const found = this.#tree.find('GET', target);
@@ -73,17 +133,14 @@ export class Router {
     return { row: found.store as PathRow, parameters: found.params as Parameters };
   }
 
-  /** 405 with the `Allow` of the target. */
   notAllowed(target: string): GatewayError {
     return new GatewayError('methodNotAllowed', 'method not allowed', { headers: this.allowOf(target) });
   }
 
-  /** 405 for a method that has no route. */
   faultOfMethod(method: string, target: string): GatewayError | undefined {
     return methods.has(method) ? undefined : this.notAllowed(target);
   }
 
-  /** `Allow` header, name and value. */
   allowOf(target: string): readonly [name: string, value: string] {
     const [path = ''] = target.split('?', 1);
     return ['Allow', this.find(path.endsWith('/') ? path.slice(0, -1) : path).row.allow ?? 'GET, HEAD'];
@@ -102,7 +159,6 @@ export class Match implements MatchedRoute {
   readonly target: string;
   /** Traits of the path as nodes read it. */
   readonly row: PathRow;
-  /** 400 or 404 of a refused request. */
   readonly fault: GatewayError | undefined;
   readonly #router: Router;
   readonly #parameters: Parameters;
@@ -169,7 +225,6 @@ export class Match implements MatchedRoute {
     return this.#passedPath;
   }
 
-  /** State or history that the request needs of a node. */
   get need(): Need {
     return this.row.need?.(this.#parameters, this.target) ?? { kind: 'head' };
   }

@@ -1,35 +1,28 @@
 /** The routes of the client port: each request is a read, a passed request, or an answer of the gateway's own. */
-import type { Access } from '../../access/index.ts';
 import { ownBytes } from '../../cache/index.ts';
 import { type AnswerForm, bodyTurns, GatewayError } from '../../ledger/index.ts';
-import { LargeAnswerError } from '../../upstream/index.ts';
+import { type Fleet, LargeAnswerError } from '../../upstream/index.ts';
 import { answerForm, CachedTarget, type Exchange, type Service, TargetCache, wantsEvents } from '../http/index.ts';
 import { isOfLatest, type Read, type ReadResult, type Reads, type SharedRead } from '../reads/index.ts';
 import { canonicalBytes, digestedBytes, digestInTurns, turnlessBytes } from './canonical-body.ts';
 import { Encoder, type EncoderContext } from './encoder.ts';
-import { Health } from './own-pages/health.ts';
-import { UsagePage } from './own-pages/usage.ts';
+import { OwnPages, type OwnPagesContext } from './own-pages.ts';
 import { type BodyRead, requireJson } from './parse-read.ts';
-import { type ParsedRequest, parseRequest } from './parse-request.ts';
 import { PassThrough } from './pass-through.ts';
 import { Push } from './push.ts';
 import { noRoute, routeNames } from './route-table.ts';
-import { type Match, Router } from './router.ts';
+import { type Match, type ParsedRequest, Router } from './router.ts';
 import { Submissions } from './submissions.ts';
 
-interface RoutesContext extends EncoderContext {
+interface RoutesContext extends EncoderContext, OwnPagesContext {
+  readonly fleet: Fleet;
   readonly reads: Reads;
   /** Empty, or `/v1`. */
   readonly basePath: string;
   /** Publishes an accepted transaction; the client's answer waits for its promise. */
   readonly onSubmitted: ConstructorParameters<typeof Submissions>[0];
-  /** Absent: the endpoint is open. */
-  readonly access: Access | undefined;
-  /** Whether the process refuses reads for want of time. */
-  readonly isOverloaded: () => boolean;
 }
 
-/** The head of a client's request. */
 type Head = Parameters<Service['faultAheadOfBody']>[0];
 
 /** The routes of one process, with the encoder and its standing proof. */
@@ -38,23 +31,19 @@ export class Routes implements Service {
   readonly unrouted = noRoute;
   readonly routeNames = routeNames;
   readonly #reads: Reads;
-  readonly #submissions: Submissions;
   readonly #router: Router;
   readonly #passThrough: PassThrough;
   readonly #encoder: Encoder;
   readonly #push: Push;
-  readonly #health: Health;
-  readonly #usage: UsagePage;
+  readonly #ownPages: OwnPages;
 
   constructor(context: RoutesContext) {
     this.#reads = context.reads;
-    this.#submissions = new Submissions(context.onSubmitted);
-    this.#router = new Router(context.basePath, this.#submissions);
-    this.#passThrough = new PassThrough(context, this.#router, this.#submissions);
+    this.#router = new Router(context.basePath, new Submissions(context.onSubmitted));
+    this.#passThrough = new PassThrough(context.fleet, context.reads, this.#router);
     this.#encoder = new Encoder(context, this.#passThrough);
     this.#push = new Push(context.reads);
-    this.#health = new Health(context);
-    this.#usage = new UsagePage(context.access);
+    this.#ownPages = new OwnPages(context);
   }
 
   match(method: string, target: string): Match {
@@ -79,7 +68,6 @@ export class Routes implements Service {
     }
   }
 
-  /** `body`: of a request whose head has no `faultAheadOfBody`, where the route reads one. */
   serve(exchange: Exchange, match: Match | CachedTarget, body: Buffer | undefined): void | Promise<void> {
     if (match instanceof CachedTarget) return this.#answerRead(exchange, match.read);
     if (wantsEvents(exchange.request.headers.accept)) {
@@ -101,9 +89,9 @@ export class Routes implements Service {
       case 'ledger info':
         return this.#answerLedgerInfo(exchange, match);
       case 'health':
-        return this.#health.serve(exchange);
+        return this.#ownPages.serveHealth(exchange);
       case 'usage':
-        return this.#usage.serve(exchange);
+        return this.#ownPages.serveUsage(exchange);
       case 'passed':
         if (body === undefined) requirePassable(exchange.request, match);
         return this.#answerPassed(exchange, match, body);
@@ -115,14 +103,14 @@ export class Routes implements Service {
     }
   }
 
-  /** Parses a described request as a client's. Never throws. */
-  parse(described: Parameters<typeof parseRequest>[1]): ParsedRequest {
-    return parseRequest(this.#router, described);
+  /** See `Router.parse`. */
+  parse(described: Parameters<Router['parse']>[0]): ParsedRequest {
+    return this.#router.parse(described);
   }
 
   /** Records a transaction that a node accepted from another process. */
   recordSubmission(hash: string, upstream: string): void {
-    this.#submissions.record(hash, upstream);
+    this.#router.submissions.record(hash, upstream);
   }
 
   /** Leaves a function to nodes. */
@@ -204,7 +192,7 @@ export class Routes implements Service {
   /** A long poll: callers of one hash share the wait for its commit. */
   #answerWait(exchange: Exchange, match: Match): void | Promise<void> {
     const { reader, waits } = this.#reads;
-    const read = match.parse(exchange.request.headers.accept) as Read;
+    const read = match.parse(exchange.headers.accept) as Read;
     const hit = reader.find(read);
     if (hit !== undefined) return this.#write(exchange, hit);
     exchange.requireTime();

@@ -10,21 +10,14 @@ import type { NodeAnswer } from '../../upstream/index.ts';
 const rememberMs = 10 * 60_000;
 const maxRemembered = 100_000;
 
-declare const brand: unique symbol;
-
-/** `0x` and 64 lowercase hex digits. */
-export type TransactionHash = string & { readonly [brand]: 'TransactionHash' };
-
 const hashForm = /^0x[0-9a-f]{64}$/;
 
-/** Parses a path's hash: `0x` optional, exactly 64 hex digits in any case. Throws `GatewayError` 400. */
-export function parseTransactionHash(text: string): TransactionHash {
+/** Parses a path's hash: `0x` optional, 64 hex digits in any case; lowercase with prefix. Throws `GatewayError` 400. */
+export function parseTransactionHash(text: string): string {
   const hex = /^(?:0x)?([0-9a-fA-F]{64})$/.exec(text)?.[1];
-  if (hex !== undefined) return `0x${hex.toLowerCase()}` as TransactionHash;
+  if (hex !== undefined) return `0x${hex.toLowerCase()}`;
   throw new GatewayError('malformed', `failed to parse path txn_hash: ${quote(text)} is not 64 hex digits`);
 }
-
-type SubmissionAnswer = Pick<NodeAnswer, 'status' | 'body' | 'json'>;
 
 /** Nodes by the hash of the transaction that they accepted, for 10 minutes. */
 export class Submissions {
@@ -37,13 +30,16 @@ export class Submissions {
     ttlResolution: 1000,
   });
 
-  /** `onAccepted` publishes an accepted transaction; the client's answer waits for its promise. */
+  /** `onAccepted` publishes an accepted transaction. */
   constructor(onAccepted: (hash: string, upstream: string) => Promise<void> | void = () => undefined) {
     this.#onAccepted = onAccepted;
   }
 
   /** Records and publishes a transaction that the node accepted with 202. Resolves once it is published. */
-  recordAnswer(upstream: string, { status, body, json }: SubmissionAnswer): Promise<void> | void {
+  recordAnswer(
+    upstream: string,
+    { status, body, json }: Pick<NodeAnswer, 'status' | 'body' | 'json'>,
+  ): Promise<void> | void {
     if (status !== 202) return undefined;
     if (!json.isOpaque) return this.#publish(json.members['hash'], upstream);
     return JsonBody.skim(body, '').then((facts) => this.#publish(facts?.members['hash'], upstream));
@@ -62,7 +58,7 @@ export class Submissions {
   }
 
   /** Name of the node that accepted the transaction, if it is recorded. */
-  submittedTo(hash: TransactionHash): string | undefined {
+  submittedTo(hash: string): string | undefined {
     return this.#nodes.get(hash);
   }
 }

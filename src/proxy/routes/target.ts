@@ -1,57 +1,5 @@
-/** Request targets: the path below the base path, and query parameters. */
-import { findU64, GatewayError, LedgerVersion, quote } from '../../ledger/index.ts';
-
-/** `?ledger_version=` as nodes read it: the first of several wins, an empty one is an error (protocol 4.3). */
-export function versionParameter(target: string): LedgerVersion | undefined {
-  const query = queryOf(target);
-  if (query === '') return undefined;
-  const text = plainVersion.exec(query)?.[1] ?? parametersOf(query).get('ledger_version');
-  return text === null ? undefined : LedgerVersion.parse(text);
-}
-
-/** Fast case without the general parser. */
-const plainVersion = /^ledger_version=(\d{1,20})$/;
-
-/** A u64 parameter; undefined if absent or malformed. For routing only, so it never throws. */
-export function numberParameter(target: string, name: string): LedgerVersion | undefined {
-  const text = parametersOf(queryOf(target)).get(name);
-  return text === null ? undefined : (findU64(text) as LedgerVersion | undefined);
-}
-
-/**
- * The query's parameters, decoded; `undefined` when one is repeated or not in `known`: nodes may read such a query in
- * ways that the gateway does not know.
- */
-export function knownParameters(
-  target: string,
-  known: readonly string[],
-): Readonly<Record<string, string | undefined>> | undefined {
-  const query = queryOf(target);
-  if (query === '') return {};
-  const version = plainVersion.exec(query)?.[1];
-  if (version !== undefined) return known.includes('ledger_version') ? { ledger_version: version } : undefined;
-  const found: Record<string, string> = {};
-  for (const [name, value] of parametersOf(query)) {
-    if (!known.includes(name) || Object.hasOwn(found, name)) return undefined;
-    found[name] = value;
-  }
-  return found;
-}
-
-/** Whether a parameter is present, in any spelling of its name, with any value. */
-export function hasParameter(target: string, name: string): boolean {
-  return parametersOf(queryOf(target)).has(name);
-}
-
-/** `URLSearchParams` drops a leading question mark, although it belongs to the first name: `??ledger_version=5`. */
-function parametersOf(query: string): URLSearchParams {
-  return new URLSearchParams(`&${query}`);
-}
-
-function queryOf(target: string): string {
-  const mark = target.indexOf('?');
-  return mark === -1 ? '' : target.slice(mark + 1);
-}
+/** Paths of request targets: safe to send below the base path of a node, and folded as lenient routers read them. */
+import { GatewayError, quote } from '../../ledger/index.ts';
 
 /**
  * The part of `target` below `basePath`, query included, safe to send: it stays below the node's base path, however the

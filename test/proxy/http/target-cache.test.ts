@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Read } from '../../../src/proxy/reads/read.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
-import { CachedTarget, TargetCache, targetCacheBytes } from '../../../src/proxy/http/target-cache.ts';
-import { ownCopy } from '../../../src/proxy/http/target.ts';
+import { CachedTarget, ownCopy, TargetCache, targetCacheBytes } from '../../../src/proxy/http/target-cache.ts';
 
 const tag = '0x1::account::Account';
 

@@ -4,7 +4,7 @@ import process from 'node:process';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { HeaderBlocks, readHead } from '../../../src/proxy/http/fast-path/request-head.ts';
-import { ownCopy } from '../../../src/proxy/http/target.ts';
+import { ownCopy } from '../../../src/proxy/http/target-cache.ts';
 import { Routes } from '../../../src/proxy/routes/routes.ts';
 import type { Exchange } from '../../../src/proxy/http/exchange.ts';
 import type { ReadResult } from '../../../src/proxy/reads/read.ts';

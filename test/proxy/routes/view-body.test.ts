@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { digestInTurns, parseViewBody } from '../../../src/proxy/routes/canonical-body.ts';
 import { GatewayError } from '../../../src/ledger/errors.ts';
-import { fc } from '../../support/fast-check.ts';
 
 function body(values: string, { types = '', space = '' } = {}): Buffer {
   return Buffer.from(`{${space}"function":"0x1::a::f","type_arguments":[${types}],"arguments":[${values}]}`);
@@ -141,47 +140,6 @@ test('bodies at the bound with as many values or escapes as fit have a canonical
     assert.match(subjectOf(dense), /^json:/);
   }
 });
-
-/** Any value without doubles, which a spelling may change. */
-const { value: anyValue } = fc.letrec<{ value: unknown }>((tie) => ({
-  value: fc.oneof(
-    { depthSize: 'small' },
-    fc.constantFrom(null, true, false),
-    fc.string(),
-    fc.integer(),
-    fc.array(tie('value')),
-    fc.dictionary(
-      fc.string().filter((key) => key !== '__proto__'),
-      tie('value'),
-    ),
-  ),
-}));
-
-test('two spellings of any arguments share a key up to the bound, and none above it', () => {
-  const seen = { within: 0, above: 0 };
-  fc.assert(
-    fc.property(fc.array(anyValue, { maxLength: 4 }), fc.nat(12_000), (values, length) => {
-      const padded = ['a'.repeat(length), ...values];
-      const one = body(JSON.stringify(padded).slice(1, -1));
-      const other = body(JSON.stringify(padded.map(turned), undefined, 1).slice(1, -1));
-      const isWithin = other.length <= 8 * 1024;
-      seen[isWithin ? 'within' : 'above'] += 1;
-      assert.equal(subjectOf(other) === subjectOf(one), isWithin);
-    }),
-  );
-  assert.ok(seen.within > 0 && seen.above > 0, JSON.stringify(seen));
-});
-
-/** The same value with the members of objects in reverse order. */
-function turned(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(turned);
-  if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value)
-      .toReversed()
-      .map(([name, member]) => [name, turned(member)]),
-  );
-}
 
 const whole = body('').toString();
 const noList = (name: string): string => `"${name}" is missing or not an array`;

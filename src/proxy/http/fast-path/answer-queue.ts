@@ -13,15 +13,12 @@ import type { UnsentAnswers } from '../unsent-answers.ts';
  * keeps the whole arena of its answer.
  */
 export const arenaBytes = 64 * 1024;
-/** Bound of the free arenas. */
 const mostSpare = 16;
 
 /** Buffer that holds answers until the kernel accepts them. */
 export class Arena {
   readonly bytes = Buffer.allocUnsafeSlow(arenaBytes);
-  /** Bytes in use, from offset 0. */
   used = 0;
-  /** Unsent answers in it. */
   waiting = 0;
   /** The kernel has not accepted some of its bytes, which must not change. */
   isLent = false;
@@ -88,7 +85,6 @@ export class AnswerQueue {
     this.#unsent = unsent;
   }
 
-  /** The end of each head. */
   get live(): LiveHeaders {
     return this.#turn.live;
   }
@@ -98,7 +94,6 @@ export class AnswerQueue {
     return this.#text === '' && this.#arena === undefined && this.socket.writableLength === 0;
   }
 
-  /** Queues it for the end of this turn. */
   send(text: string, encoding: 'latin1' | 'utf8'): void {
     // Answers of another form must not overtake the queued ones.
     if (this.#arena !== undefined || this.#body !== undefined || encoding !== this.#encoding) this.flush();
@@ -141,7 +136,6 @@ export class AnswerQueue {
     this.socket.destroySoon();
   }
 
-  /** Sends queued answers now, if there are any. */
   flush(): void {
     const text = this.#text;
     const arena = this.#arena;
@@ -231,18 +225,16 @@ export class FastResponse implements Outgoing {
       const last = this.#isChunked ? lastChunk : Buffer.isBuffer(body) ? body : Buffer.from(body ?? '', encoding);
       // The body stays in memory until the kernel accepts its last piece; a short piece causes no 'drain'.
       this.#connection.sendPiece(last, () => this.close());
-    } else this.#endAtOnce(this.#wholeHead() + (this.#isChunked ? textOfLastChunk : ''), body, encoding);
+    } else {
+      const head = this.#wholeHead() + (this.#isChunked ? textOfLastChunk : '');
+      if (typeof body === 'string') this.#connection.send(head + body, encoding);
+      else this.#connection.send(head, 'latin1');
+      if (Buffer.isBuffer(body)) this.#connection.sendBehind(body);
+    }
     this.#onDone(this);
     // The exchange ends in this turn, and would take an earlier 'close' for a hang-up.
     if (!this.#hasPieces && this.#onClose.length > 0) queueMicrotask(() => this.close());
     return this;
-  }
-
-  #endAtOnce(head: string, body: string | Buffer | undefined, encoding: 'latin1' | 'utf8'): void {
-    const connection = this.#connection;
-    if (typeof body === 'string') connection.send(head + body, encoding);
-    else connection.send(head, 'latin1');
-    if (Buffer.isBuffer(body)) connection.sendBehind(body);
   }
 
   write(piece: Buffer): boolean {
@@ -293,7 +285,6 @@ function chunkOf(piece: Buffer): Buffer {
 
 const endOfChunk = Buffer.from('\r\n');
 
-/** `head`: names and values in turn. */
 function hasLength(head: readonly string[]): boolean {
   return head.some((text, at) => at % 2 === 0 && text.toLowerCase() === 'content-length');
 }

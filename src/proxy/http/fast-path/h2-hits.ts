@@ -6,25 +6,22 @@
 import type { RequestListener } from 'node:http';
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
-import type { Access, AdmittedRequest } from '../../../access/index.ts';
+import type { AdmittedRequest } from '../../../access/index.ts';
 import type { FastPathMetrics } from '../http-metrics.ts';
-import { answerDecided } from '../serve.ts';
+import { answerDecided, type ServerParts } from '../serve.ts';
 import type { OpenSession } from '../server/h2-sessions.ts';
-import type { TakeStream, TlsListener } from '../server/tls-server.ts';
-import type { ServerParts } from '../service.ts';
+import type { TlsListener } from '../server/tls-server.ts';
 import type { CachedTarget, PreparedHead, SharedHead } from '../target-cache.ts';
 import { pieceBytes } from '../unsent-answers.ts';
 import { type HitRequest, type HitWriter, largestCopied, PreparedHits, type SharedHeads } from './prepared-hits.ts';
-import type { FastPathParts } from './request-answers.ts';
 import type { HeaderBlock, HeaderBlocks } from './request-head.ts';
 
-/** A stream whose request is complete, and the socket of its session. */
+/** A stream whose request is complete. */
 interface StreamSink {
   readonly socket: Socket;
   readonly stream: ServerHttp2Stream;
 }
 
-/** One stream that may be a hit. */
 interface Candidate extends StreamSink {
   readonly open: OpenSession;
   readonly path: string;
@@ -51,7 +48,11 @@ export class FastStreams {
   /** Puts itself ahead of the compatibility layer of `tls`. */
   constructor(
     tls: TlsListener,
-    { proxy, metrics, blocks }: Pick<FastPathParts, 'proxy' | 'metrics' | 'blocks'>,
+    {
+      proxy,
+      metrics,
+      blocks,
+    }: { readonly proxy: ServerParts; readonly metrics: FastPathMetrics; readonly blocks: HeaderBlocks },
     sharedHeads: SharedHeads,
   ) {
     this.#proxy = proxy;
@@ -60,20 +61,24 @@ export class FastStreams {
     this.#blocks = blocks;
     this.#hits = new PreparedHits(proxy, new HitStream(proxy.memory), sharedHeads);
     tls.sessions.onUnsent = (stream) => trackUnsent(proxy, stream);
-    const take: TakeStream = (stream, headers, flags, raw) => {
+    tls.takeStream = (received) => {
+      const [stream, , , raw] = received;
       const serve = this.#take(stream, raw);
-      if (serve !== 'answered') passOn([stream, headers, flags, raw], serve);
+      if (serve !== 'answered') tls.passStream(received, serve);
     };
-    const passOn = tls.interceptStreams(take);
   }
 
   /** The answer, or the way to it: `undefined` leaves the whole request to the listener. */
   #take(stream: ServerHttp2Stream, raw: readonly string[]): 'answered' | RequestListener | undefined {
     const candidate = this.#find(stream, raw);
     if (candidate === undefined) return undefined;
-    const { access } = this.#proxy;
-    if (access !== undefined) return this.#admit(candidate, access);
-    return this.#answer(candidate) ? 'answered' : undefined;
+    const proxy = this.#proxy;
+    if (proxy.access === undefined) return this.#answer(candidate) ? 'answered' : undefined;
+    const { path, block, target, socket } = candidate;
+    const head = { method: 'GET', url: path, headers: block.headers, socket, httpVersion: '2.0', httpVersionMajor: 2 };
+    const decision = proxy.access.decide(head, target, block.known);
+    if (typeof decision === 'object' && this.#answer(candidate, decision)) return 'answered';
+    return (request, response) => answerDecided(proxy, { request, response }, target, decision);
   }
 
   #find(stream: ServerHttp2Stream, raw: readonly string[]): Candidate | undefined {
@@ -106,16 +111,6 @@ export class FastStreams {
     this.#metrics.known.inc();
     return true;
   }
-
-  /** Answers a request by its key or address and its limits, as `handle` does. */
-  #admit(candidate: Candidate, access: Access): 'answered' | RequestListener {
-    const proxy = this.#proxy;
-    const { path, block, target, socket } = candidate;
-    const head = { method: 'GET', url: path, headers: block.headers, socket, httpVersion: '2.0', httpVersionMajor: 2 };
-    const decision = access.decide(head, target, block.known);
-    if (typeof decision === 'object' && this.#answer(candidate, decision)) return 'answered';
-    return (request, response) => answerDecided(proxy, { request, response }, target, decision);
-  }
 }
 
 /** Counts the bytes of an answer that its client has not read, as for the compatibility layer. */
@@ -131,7 +126,6 @@ function trackUnsent({ unsent }: ServerParts, stream: ServerHttp2Stream): void {
   unsent.trackShort(recipient, stream.writableLength);
 }
 
-/** INTERNAL_ERROR (RFC 9113 7). */
 const internalError = 2;
 
 /** Answers that the HTTP/2 layer sends without a body, whatever the head says (RFC 9110 15). */
@@ -247,7 +241,6 @@ const mostFields = 2 * 64;
 /** The fields of a `GET` but for its target. */
 export class KnownFields {
   readonly block: HeaderBlock;
-  /** Index of the target in the raw fields. */
   readonly pathAt: number;
   readonly #raw: readonly string[];
 

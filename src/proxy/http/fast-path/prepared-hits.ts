@@ -1,21 +1,29 @@
 /**
  * Answers hits of cached targets, and the ledger info: the constant part of the head is prepared, the live part is shared
- * by all answers, and a writer of the transport adds the body. Few objects are made and read: with many targets, memory
- * latency dominates.
+ * by all answers, and a writer of the transport adds the body. With many targets memory latency dominates, so few objects
+ * are made and read.
  */
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { AdmittedRequest } from '../../../access/index.ts';
 import type { ContentCoding } from '../../../cache/index.ts';
+import type { LedgerVersion } from '../../../ledger/index.ts';
+import type { Outcome } from '../../../metrics/index.ts';
 import type { Fleet, ReportedState } from '../../../upstream/index.ts';
 import { type DemandSource, type InfoBody, isOfLatest, type Read, type ReadResult } from '../../reads/index.ts';
-import { type CacheScope, type Cors, fieldLines, headText, ownLines, unchangedHead } from '../heads.ts';
+import { type Cors, fieldLines, headText, ownLines, unchangedHead } from '../heads.ts';
 import type { Route } from '../message.ts';
 import { conditionalTag, matchesTag, smallestCompressed } from '../negotiate.ts';
-import { HitSummary } from '../observer.ts';
-import type { ServerParts } from '../service.ts';
-import { secondsOf, type CachedTarget, type PreparedHead, type SharedHead } from '../target-cache.ts';
-import { ownCopy } from '../target.ts';
+import type { ExchangeObserver, RequestSummary } from '../observer.ts';
+import type { ServerParts } from '../serve.ts';
+import {
+  type CachedTarget,
+  type CacheScope,
+  ownCopy,
+  type PreparedHead,
+  secondsOf,
+  type SharedHead,
+} from '../target-cache.ts';
 import { pieceBytes } from '../unsent-answers.ts';
 import type { AnswerQueue, AnswerTurn } from './answer-queue.ts';
 import type { HeaderBlock, PlainHead } from './request-head.ts';
@@ -30,25 +38,17 @@ export const largestCopied = 16 * 1024;
 /** One request that is answered without an `Exchange`. `Sink`: the receiver of its answer. */
 export interface PreparedRequest<Sink = AnswerQueue> {
   readonly connection: Sink;
-  /** `performance.now()`. */
+  readonly block: HeaderBlock;
   readonly nowMs: number;
-  readonly isKept: boolean;
   readonly view: Fleet['view'];
   readonly admitted: AdmittedRequest | undefined;
-  /** The answer has no body. */
   readonly isHead: boolean;
-  /** Value of `Origin`. */
-  readonly origin: string | undefined;
 }
 
-/** One request for a prepared hit. */
 export interface HitRequest<Sink> extends PreparedRequest<Sink> {
   readonly target: CachedTarget;
   readonly scope: CacheScope;
-  /** Bytes of the request's body. */
   readonly bodyBytes: number;
-  /** Value of `If-None-Match`, where conditions apply. */
-  readonly condition: string | undefined;
   /** The client holds the answer; set with the prepared head that may serve it. */
   isUnchanged: boolean;
 }
@@ -85,68 +85,50 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
   ): boolean {
     const { fleet, observer, heads } = this.#proxy;
     const { view } = fleet;
-    const { isPlain, isKept, isDemanding, origin } = block;
-    if (!isPlain && (isDemanding || !this.#writer.takesVariants)) return false;
+    if (!block.isPlain && (block.isDemanding || !this.#writer.takesVariants)) return false;
     if (!view.isPlain || heads.isDraining || observer.spans !== undefined) return false;
     const nowMs = performance.now();
     const scope: CacheScope = admitted?.isPrivate === true && target.scope === 'public' ? 'private' : target.scope;
-    // Conditions do not apply to POST.
-    const condition = scope === 'none' ? undefined : block.condition;
     const isUnchanged = false;
-    const request: HitRequest<Sink> = {
-      target,
-      connection,
-      nowMs,
-      isKept,
-      view,
-      admitted,
-      scope,
-      bodyBytes,
-      isHead,
-      origin,
-      condition,
-      isUnchanged,
-    };
+    const request = { target, connection, block, nowMs, view, admitted, scope, bodyBytes, isHead, isUnchanged };
     const { prepared } = target;
-    if (prepared !== undefined && !prepared.shared.isLatest && this.#isUsable(prepared, block, request)) {
+    if (prepared !== undefined && !prepared.shared.isLatest && this.#isUsable(prepared, request)) {
       return this.#serve(prepared, request);
     }
-    return this.#find(block, request);
+    return this.#find(request);
   }
 
   /** Looks the answer up in memory, at the latest version for a read without one. */
-  #find(block: HeaderBlock, request: HitRequest<Sink>): boolean {
+  #find(request: HitRequest<Sink>): boolean {
     const { freshness } = this.#proxy;
-    const { headers } = block;
-    const { target } = request;
-    const isLatest = isOfLatest(target.read);
-    const source = { headers, socket: request.connection.socket, admitted: request.admitted };
-    const snapshot = isLatest ? freshness.find(source, target.read) : undefined;
+    const { target, block, connection, admitted, nowMs } = request;
+    const { read, prepared } = target;
+    const isLatest = isOfLatest(read);
+    const source = { headers: block.headers, socket: connection.socket, admitted };
+    const snapshot = isLatest ? freshness.find(source, read) : undefined;
     if (isLatest && snapshot === undefined) return false;
-    const version = snapshot === undefined ? target.read.version : snapshot.info.version;
-    const { prepared } = target;
-    const ageSeconds = snapshot === undefined ? 0 : freshness.ageOf(snapshot, request.nowMs);
+    const version = snapshot === undefined ? read.version : snapshot.info.version;
+    const ageSeconds = snapshot === undefined ? 0 : freshness.ageOf(snapshot, nowMs);
     if (
       prepared?.version === version &&
       prepared?.shared.isLatest === isLatest &&
       prepared?.ageSeconds === ageSeconds &&
-      this.#isUsable(prepared, block, request)
+      this.#isUsable(prepared, request)
     ) {
       return this.#serve(prepared, request, snapshot, source);
     }
-    const read = snapshot === undefined ? target.read : freshness.pinned(target.read, snapshot.info.version);
-    const made = this.#prepare(read, isLatest, ageSeconds, block.coding, request);
+    const pinned = snapshot === undefined ? read : freshness.pinned(read, snapshot.info.version);
+    const made = this.#prepare(pinned, isLatest, ageSeconds, request);
     target.prepared = made;
-    return made !== undefined && this.#isUsable(made, block, request) && this.#serve(made, request, snapshot, source);
+    return made !== undefined && this.#isUsable(made, request) && this.#serve(made, request, snapshot, source);
   }
 
-  /** `wanted`: the coding that the client prefers. `undefined`: memory lacks the answer, or its head is long. */
+  /** `undefined`: memory lacks the answer, or its head is long. */
   #prepare(
     read: Read,
     isLatest: boolean,
     ageSeconds: number,
-    wanted: ContentCoding | undefined,
-    { view, scope }: HitRequest<Sink>,
+    { view, scope, block: { coding: wanted } }: HitRequest<Sink>,
   ): PreparedHead | undefined {
     const { memory, reader, heads } = this.#proxy;
     const held = reader.locate(read);
@@ -191,21 +173,21 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     };
   }
 
-  #isUsable(prepared: PreparedHead, block: HeaderBlock, request: HitRequest<Sink>): boolean {
-    const { nowMs, view, scope } = request;
+  #isUsable(prepared: PreparedHead, request: HitRequest<Sink>): boolean {
+    const { block, nowMs, view, scope } = request;
     const { shared } = prepared;
-    if (!this.#proxy.memory.isHeld(prepared) || shared.chainId !== view.chainId) return false;
+    const { memory, reader } = this.#proxy;
+    if (!memory.isHeld(prepared) || shared.chainId !== view.chainId) return false;
     if (shared.ledgerWideNames !== view.ledgerWideNames || shared.scope !== scope) return false;
     if (nowMs / 1000 - prepared.usedAt >= longestUnused) return false;
     if (shared.isCodable && shared.wanted !== block.coding) return false;
-    if (shared.isProvisional && !this.#proxy.reader.isProvisional(request.target.read)) return false;
-    if (request.condition !== undefined) request.isUnchanged = this.#isUnchanged(prepared, request.condition);
+    if (shared.isProvisional && !reader.isProvisional(request.target.read)) return false;
+    // Conditions do not apply to POST. The tag is not prepared: with many targets, each text kept for one costs all hits.
+    if (block.condition !== undefined && scope !== 'none') {
+      const tag = conditionalTag(memory.answerOf(prepared), shared.coding);
+      request.isUnchanged = matchesTag(block.condition, tag);
+    }
     return prepared.sentBytes >= 0 || request.isUnchanged;
-  }
-
-  /** The tag is not prepared: with many targets, each text kept for one costs all hits. */
-  #isUnchanged(prepared: PreparedHead, condition: string): boolean {
-    return matchesTag(condition, conditionalTag(this.#proxy.memory.answerOf(prepared), prepared.shared.coding));
   }
 
   /** Writes the answer and reports it; false: the writer has not answered. */
@@ -234,6 +216,41 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     hit.bodyBytes = bodyBytes;
     hit.report(observer, nowMs);
     return true;
+  }
+}
+
+/** Summary of answers that are written without an `Exchange`; one object serves all answers of a kind. */
+class HitSummary implements RequestSummary {
+  readonly isHeadSent = true;
+  readonly outcome: Outcome;
+  readonly upstream = undefined;
+  readonly upstreamMs = 0;
+  readonly bug = undefined;
+  readonly gasUsed = undefined;
+  admitted: AdmittedRequest | undefined;
+  bodyBytes = 0;
+  method: 'GET' | 'HEAD' | 'POST' = 'GET';
+  route = 'none';
+  status = 200;
+  version: LedgerVersion | undefined;
+  bytes = 0;
+
+  constructor(outcome: 'memory' | 'local') {
+    this.outcome = outcome;
+  }
+
+  /** Counts the answer, charges it, and logs it. `startedMs`: of `performance.now()`. */
+  report(observer: ExchangeObserver, startedMs: number): void {
+    const { admitted, status } = this;
+    const { metrics } = observer;
+    metrics.started();
+    const seconds = (performance.now() - startedMs) / 1000;
+    metrics.finished(this, seconds);
+    if (admitted !== undefined) {
+      admitted.follow(this);
+      admitted.settle({ headersSent: true, statusCode: status });
+    }
+    observer.onEnd(this, seconds);
   }
 }
 
@@ -284,18 +301,22 @@ export class PreparedInfo {
    * Answers a request that names no freshness. False: no answer and no side effect; the general way finds a state that
    * satisfies the client, or its error.
    */
-  answer(head: PlainHead, route: Route, connection: AnswerQueue, admitted: AdmittedRequest | undefined): boolean {
+  answer(
+    { method, block }: PlainHead,
+    route: Route,
+    connection: AnswerQueue,
+    admitted: AdmittedRequest | undefined,
+  ): boolean {
     const { fleet, freshness, observer, heads } = this.#proxy;
-    const { isDemanding, form, headers, isKept, origin } = head.block;
     const { view } = fleet;
-    if (isDemanding || form === 'bcs' || !view.isPlain || view.oldest === undefined) return false;
+    if (block.isDemanding || block.form === 'bcs' || !view.isPlain || view.oldest === undefined) return false;
     if (heads.isDraining || observer.spans !== undefined) return false;
     const nowMs = performance.now();
-    const info = freshness.findLedgerInfo({ headers, socket: connection.socket, admitted });
+    const info = freshness.findLedgerInfo({ headers: block.headers, socket: connection.socket, admitted });
     if (info === undefined) return false;
     const { body, version } = info;
-    const isHead = head.method === 'HEAD';
-    this.#writer.writeBody(this.#headOf(info), body, { connection, nowMs, isKept, view, admitted, isHead, origin });
+    const isHead = method === 'HEAD';
+    this.#writer.writeBody(this.#headOf(info), body, { connection, block, nowMs, view, admitted, isHead });
     const summary = this.#summary;
     summary.method = isHead ? 'HEAD' : 'GET';
     summary.route = route.name;
@@ -347,9 +368,8 @@ export class HitText implements HitWriter<AnswerQueue> {
     if (coding !== undefined && coded === undefined) return false;
     // `Exchange` counts long bodies, and sends them at the client's pace.
     if (sentBytes > pieceBytes) return false;
-    const { isHead, origin, admitted } = request;
-    const further = origin === undefined ? limitLines(admitted) : this.#furtherLines(shared.exposed, request);
-    if (isHead) this.#put(common, own, further, request);
+    const further = this.#furtherLines(shared.exposed, request);
+    if (request.isHead) this.#put(common, own, further, request);
     else if (coded === undefined && sentBytes <= largestCopied) this.#put(common, own, further, request, body);
     else {
       this.#put(common, own, further, request, undefined, coded ?? body.bytes.subarray(body.from, body.to));
@@ -373,7 +393,7 @@ export class HitText implements HitWriter<AnswerQueue> {
     common: Buffer,
     own: string,
     further: string,
-    { connection, isKept, nowMs, view }: PreparedRequest,
+    { connection, block: { isKept }, nowMs, view }: PreparedRequest,
     copied?: { readonly bytes: Buffer; readonly from: number; readonly to: number },
     beside?: Buffer,
   ): void {
@@ -393,26 +413,19 @@ export class HitText implements HitWriter<AnswerQueue> {
   }
 
   /** Lines of limits and CORS. */
-  #furtherLines(exposed: string, { admitted, origin, view }: PreparedRequest): string {
-    const limits = limitLines(admitted);
+  #furtherLines(exposed: string, { admitted, block: { origin }, view }: PreparedRequest): string {
+    const limits = admitted === undefined ? '' : ownLines(admitted.headers);
     return origin === undefined ? limits : limits + this.#corsLines.of(origin, exposed, view.headers);
   }
 }
 
-function limitLines(admitted: AdmittedRequest | undefined): string {
-  return admitted === undefined ? '' : ownLines(admitted.headers);
-}
-
-/** Pages whose lines are kept. */
 const mostPages = 64;
 
 /** Makes the lines that `Cors.headers` yields for an answer, once for the answers of a page. */
 class CorsLines {
   readonly #cors: Cors;
-  /** By exposed names and origin. */
   readonly #known = new Map<string, string>();
   #ledger: readonly string[] = [];
-  /** Names of `#ledger` that CORS exposes. */
   #ofLedger = '';
 
   constructor(cors: Cors) {

@@ -7,7 +7,8 @@ import type { Access } from '../../../access/index.ts';
 import type { ContentCoding } from '../../../cache/index.ts';
 import type { AnswerForm } from '../../../ledger/index.ts';
 import { answerForm, chooseCoding } from '../negotiate.ts';
-import { isAuthority, ownCopy } from '../target.ts';
+import { ownCopy } from '../target-cache.ts';
+import { isAuthority } from '../target.ts';
 
 /** Headers of a request, parsed once for all requests with the same text. */
 export interface HeaderBlock {
@@ -18,14 +19,12 @@ export interface HeaderBlock {
   /** Demands of freshness, which only the general way meets. */
   readonly isDemanding: boolean;
   readonly origin: string | undefined;
-  /** Value of `If-None-Match`. */
   readonly condition: string | undefined;
   /** False: the connection closes after the answer. */
   readonly isKept: boolean;
   readonly form: AnswerForm;
   /** Coding of the answer, if stored in it. */
   readonly coding: ContentCoding | undefined;
-  /** The key in these headers. */
   readonly known: Parameters<Access['tenantOf']>[1];
 }
 
@@ -34,7 +33,6 @@ export interface PlainHead {
   readonly method: 'GET' | 'HEAD' | 'POST';
   readonly target: string;
   readonly block: HeaderBlock;
-  /** Offset of the body. */
   readonly bodyFrom: number;
   /** Offset of the next request, which may lie behind the received bytes. */
   readonly end: number;
@@ -42,7 +40,6 @@ export interface PlainHead {
 
 const version = ' HTTP/1.1\r\n';
 const endOfHead = '\r\n\r\n';
-/** Longer blocks are rare, and would bloat the cache. */
 const longestBlock = 4 * 1024;
 const mostHeaders = 64;
 /** In bytes; the server reads longer bodies. */

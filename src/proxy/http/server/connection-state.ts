@@ -7,17 +7,27 @@ import type { Duplex } from 'node:stream';
 import { GatewayError } from '../../../ledger/index.ts';
 import { headText, ownLines } from '../heads.ts';
 
+/** Time limits of a client, in milliseconds. */
+export interface ConnectionTimes {
+  /** For a request's head, from its first byte; before any byte, from the connection's start. */
+  readonly headMs: number;
+  readonly requestMs: number;
+  /** Interval of the checks. */
+  readonly checkMs: number;
+  /** For a pause in reading and writing while a request is in flight; longer than clients of streamed answers have. */
+  readonly inactivityMs: number;
+}
+
+/** The time limits of clients. */
+export const usualTimes: ConnectionTimes = { headMs: 15_000, requestMs: 60_000, checkMs: 2_500, inactivityMs: 90_000 };
+
 const stateKey = Symbol('state of the connection');
 const isKept = Symbol('answered despite a half-close');
 
 /** State of one client's connection. */
 export class ConnectionState {
-  /** Response to the newest request. */
-  newest: ServerResponse | undefined;
-  /** Unwritten responses of a pipeline, oldest first. */
-  unanswered: ServerResponse[] | undefined;
-  /** Unwritten responses close with the connection. */
-  closesWaiting = false;
+  /** The response to the newest request, and unwritten ones ahead of it, oldest first. */
+  readonly pipeline: ServerResponse[] = [];
   /** A refusal is queued: further requests are ignored. */
   isBroken = false;
   /** Above the connection limit: its first request is refused. */
@@ -31,9 +41,8 @@ export class ConnectionState {
   /** TLS socket above the accepted connection. */
   upper: Duplex | undefined;
 
-  /** Whether no request has come yet. */
   get hasNoRequest(): boolean {
-    return this.newest === undefined && this.streams === undefined && !this.isOnFastPath;
+    return this.pipeline.length === 0 && this.streams === undefined && !this.isOnFastPath;
   }
 }
 
@@ -60,41 +69,38 @@ export function enterPipeline(socket: Duplex, response: ServerResponse): boolean
   // HTTP/2 bounds its streams itself.
   if (state.streams !== undefined) return true;
   if (state.isBroken) return false;
-  const before = state.newest;
-  state.newest = response;
-  if (before === undefined) socket.once('end', () => onHalfClose(socket, state));
-  if (before === undefined || before.writableFinished) {
-    state.unanswered = undefined;
-    return true;
+  const { pipeline } = state;
+  if (pipeline.length === 0) {
+    socket.once('end', () => onHalfClose(socket, pipeline));
+    socket.once('close', () => closeWaiting(pipeline));
   }
-  const waiting = (state.unanswered ??= [before]);
-  if (!state.closesWaiting) {
-    state.closesWaiting = true;
-    socket.once('close', () => closeWaiting(state));
-  }
-  while (waiting[0]?.writableFinished === true) waiting.shift();
-  waiting.push(response);
+  pipeline.push(response);
+  dropWritten(pipeline);
   return true;
 }
 
 /** Whether the connection may begin one more request. */
 export function hasRoom(socket: Duplex): boolean {
-  const { unanswered: waiting = [] } = stateOf(socket);
-  while (waiting[0]?.writableFinished === true) waiting.shift();
-  return waiting.length < mostUnanswered;
+  const { pipeline } = stateOf(socket);
+  dropWritten(pipeline);
+  return pipeline.length < mostUnanswered;
+}
+
+function dropWritten(pipeline: ServerResponse[]): void {
+  while (pipeline.length > 1 && pipeline[0]?.writableFinished === true) pipeline.shift();
 }
 
 /** Calls `onRoom` once the oldest answer is out. */
 export function awaitRoom(socket: Duplex, onRoom: () => void): void {
-  stateOf(socket).unanswered?.[0]?.once('close', onRoom);
+  stateOf(socket).pipeline[0]?.once('close', onRoom);
 }
 
 /**
  * Node 22 emits no 'close' on a response that waits behind another one when its connection ends; its permits would
  * leak. Node 24 has emitted it by now.
  */
-function closeWaiting({ unanswered: waiting = [] }: ConnectionState): void {
-  for (const response of waiting) {
+function closeWaiting(pipeline: readonly ServerResponse[]): void {
+  for (const response of pipeline) {
     if (response.closed || response.socket !== null) continue;
     response.destroy();
     response.emit('close');
@@ -106,12 +112,11 @@ function closeWaiting({ unanswered: waiting = [] }: ConnectionState): void {
  * written, waiting reads are aborted. A submission may have taken effect, so its answer and those before it are written
  * (RFC 9112 9.3.2).
  */
-function onHalfClose(socket: Duplex, { unanswered, newest }: ConnectionState): void {
-  const responses = unanswered ?? (newest === undefined ? [] : [newest]);
-  const lastKept = responses.findLastIndex(survivesHalfClose);
-  const aborted = responses.findIndex((response, at) => at > lastKept && !response.writableEnded);
+function onHalfClose(socket: Duplex, pipeline: readonly ServerResponse[]): void {
+  const lastKept = pipeline.findLastIndex(survivesHalfClose);
+  const aborted = pipeline.findIndex((response, at) => at > lastKept && !response.writableEnded);
   if (aborted === -1) return;
-  const before = responses[aborted - 1];
+  const before = pipeline[aborted - 1];
   if (before === undefined || before.writableFinished) socket.end();
   else before.once('finish', () => socket.end());
 }
@@ -131,9 +136,9 @@ export function survivesHalfClose(response: object): boolean {
 /** Whether every request is answered and the client has read the answers. */
 export function isAnswered(socket: Duplex): boolean {
   // The socket's buffer is the only record of answers from the fast path.
-  const { upper, isAnswering, streams = 0, newest } = stateOf(socket);
+  const { upper, isAnswering, streams = 0, pipeline } = stateOf(socket);
   if (socket.writableLength > 0 || (upper?.writableLength ?? 0) > 0 || isAnswering) return false;
-  return streams === 0 && (newest?.writableFinished ?? true);
+  return streams === 0 && (pipeline.at(-1)?.writableFinished ?? true);
 }
 
 const faults: Readonly<Record<string, readonly [GatewayError['fault'], string]>> = {
@@ -142,40 +147,35 @@ const faults: Readonly<Record<string, readonly [GatewayError['fault'], string]>>
   ERR_HTTP_REQUEST_TIMEOUT: ['requestTimeout', 'the request did not arrive in time'],
 };
 
-/** Connection that the malformed bytes arrived on. */
-interface BrokenConnection {
-  readonly socket: Duplex;
-  /** Flat headers that every answer carries at the moment of the call. */
-  readonly headers: () => readonly string[];
-}
-
 /**
  * Queues the error answer behind the answers to complete requests (RFC 9112 9.3.2), then closes the connection: bytes
  * after malformed ones cannot be framed. Returns false for a hang-up and for repeated reports.
  */
-export function answerBrokenRequest(error: NodeJS.ErrnoException, connection: BrokenConnection): boolean {
-  const { socket } = connection;
+export function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Duplex, live: LiveHead): boolean {
   if (socket.writableEnded) return false;
   if (!socket.writable || error.code === 'ECONNRESET') {
     socket.destroy();
     return false;
   }
   const [fault, message] = faults[error.code ?? ''] ?? ['malformed', 'the request is not well-formed HTTP'];
-  return refuseBehind(connection, new GatewayError(fault, message));
+  return refuseBehind(socket, new GatewayError(fault, message), live);
 }
 
+/** Flat headers that every answer carries at the moment of the call. */
+type LiveHead = () => readonly string[];
+
 /** Queues an error answer behind the answers in flight. False: an earlier refusal is queued already. */
-export function refuseBehind({ socket, headers }: BrokenConnection, error: GatewayError): boolean {
+export function refuseBehind(socket: Duplex, error: GatewayError, live: LiveHead): boolean {
   const state = stateOf(socket);
   // The parser reports every further chunk of a broken request.
   if (state.isBroken) return false;
   state.isBroken = true;
-  const before = responseBefore(state);
+  const before = responseBefore(state.pipeline);
   const refuse = (): void => {
     if (!socket.writable) return;
     // The request with the broken body has its answer, or an earlier answer closes the connection.
     if (before !== undefined && (!before.shouldKeepAlive || !before.req.complete)) endWithLinger(socket);
-    else writeRefusal(socket, error, headers());
+    else writeRefusal(socket, error, live());
   };
   // Runs ahead of Node's own listener, which ends the connection after a half-close.
   if (before === undefined || before.writableFinished) refuse();
@@ -187,9 +187,9 @@ export function refuseBehind({ socket, headers }: BrokenConnection, error: Gatew
  * Response that must precede the refusal of the newest bytes; `undefined`: none. A request with a broken body and no
  * answer head is itself the refused one.
  */
-function responseBefore({ newest, unanswered }: ConnectionState): ServerResponse | undefined {
-  if (newest === undefined || newest.req.complete || newest.headersSent) return newest;
-  return unanswered?.at(-2);
+function responseBefore(pipeline: readonly ServerResponse[]): ServerResponse | undefined {
+  const newest = pipeline.at(-1);
+  return newest === undefined || newest.req.complete || newest.headersSent ? newest : pipeline.at(-2);
 }
 
 /** Writes an error answer to a socket without a response object, then closes the connection. */

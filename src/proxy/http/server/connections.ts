@@ -12,14 +12,10 @@ import type { FastifyInstance } from 'fastify';
 import { isAnswered, stateOf } from './connection-state.ts';
 import type { H2Sessions } from './h2-sessions.ts';
 
-/** Bound, callbacks and sources of the connection table. */
 interface ConnectionsOptions {
-  /** Default: unbounded. */
-  readonly max?: number;
+  readonly max: number;
   readonly onRefused?: () => void;
-  /** Called for each idle connection closed for a newcomer. */
   readonly onDisplaced?: () => void;
-  /** HTTP/2 sessions among the connections, under TLS. */
   readonly sessions?: H2Sessions | undefined;
   /** Connections of the fast path, which Node's server does not track. */
   readonly fastPath?: { closeIdle(): void } | undefined;
@@ -42,7 +38,6 @@ export interface DrainOptions {
   readonly onCutOff: () => void;
 }
 
-/** Last sample of a connection. */
 interface ConnectionActivity {
   bytesRead: number;
   /** Time of the last sample that saw activity. */
@@ -51,7 +46,6 @@ interface ConnectionActivity {
 
 /** Interval at which a drain closes idle connections. */
 const sweepMs = 50;
-/** Sampling interval. */
 const sampleMs = 1_000;
 /** A connection quiet for less than this is not idle. */
 const idleMs = 1_000;
@@ -62,29 +56,27 @@ const refusalMs = 2_000;
 export class Connections {
   readonly #server: Server;
   readonly #options: ConnectionsOptions;
-  readonly #max: number;
   readonly #now: () => number;
   readonly #open = new Map<Socket, ConnectionActivity>();
   /** Connections above the bound that wait for their 503. */
   readonly #refused = new Set<Socket>();
   /** `bytesRead` of connections without a request at the previous check. */
   readonly #silent = new WeakMap<Socket, number>();
-  readonly #timer: NodeJS.Timeout;
   /** No search before this time: the last one found no idle connection. */
   #noneIdleUntilMs = -Infinity;
 
-  constructor(server: Server, options: ConnectionsOptions = {}) {
-    const { max = Infinity, now = () => performance.now() } = options;
+  constructor(server: Server, options: ConnectionsOptions) {
     this.#server = server;
     this.#options = options;
-    this.#max = max;
-    this.#now = now;
-    server.on('connection', (socket: Socket) => this.#accept(socket));
-    this.#timer = setInterval(() => this.sample(), sampleMs).unref();
-    server.once('close', () => clearInterval(this.#timer));
+    this.#now = options.now ?? (() => performance.now());
+    server.on('connection', (socket: Socket) => {
+      if (this.#open.size < options.max || this.#makeRoom()) this.#add(socket);
+      else this.#refuse(socket);
+    });
+    const timer = setInterval(() => this.sample(), sampleMs).unref();
+    server.once('close', () => clearInterval(timer));
   }
 
-  /** Number of connections within the bound. */
   get open(): number {
     return this.#open.size;
   }
@@ -134,7 +126,7 @@ export class Connections {
    * Updates the activity of each connection. Skipped far from the bound; 1 to 2 ms a second near 10,000 connections.
    */
   sample(): void {
-    if (this.#open.size < this.#max * 0.75) return;
+    if (this.#open.size < this.#options.max * 0.75) return;
     const nowMs = this.#now();
     for (const [socket, activity] of this.#open) {
       const { bytesRead } = socket;
@@ -142,11 +134,6 @@ export class Connections {
       activity.bytesRead = bytesRead;
       activity.quietSinceMs = nowMs;
     }
-  }
-
-  #accept(socket: Socket): void {
-    if (this.#open.size < this.#max || this.#makeRoom()) this.#add(socket);
-    else this.#refuse(socket);
   }
 
   #add(socket: Socket): void {
@@ -157,7 +144,7 @@ export class Connections {
   /** Lets a few connections above the bound wait for their 503, and destroys the others. */
   #refuse(socket: Socket): void {
     this.#options.onRefused?.();
-    if (this.#refused.size >= Math.max(16, this.#max / 50)) {
+    if (this.#refused.size >= Math.max(16, this.#options.max / 50)) {
       socket.destroy();
       return;
     }
@@ -179,7 +166,7 @@ export class Connections {
         nowMs - quietSinceMs >= idleMs && socket.bytesRead === bytesRead && isAnswered(socket),
     );
     idle.sort(([, a], [, b]) => a.quietSinceMs - b.quietSinceMs);
-    const chosen = idle.slice(0, Math.max(1, Math.floor(this.#max / 100)));
+    const chosen = idle.slice(0, Math.max(1, Math.floor(this.#options.max / 100)));
     for (const [socket] of chosen) {
       this.#open.delete(socket);
       socket.destroy();

@@ -6,21 +6,11 @@
 import { constants, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
 import { clientOf } from '../../../access/index.ts';
-import { stateOf, type ConnectionState } from './connection-state.ts';
+import { keepAliveMs } from '../heads.ts';
+import { type ConnectionState, type ConnectionTimes, stateOf } from './connection-state.ts';
 import { bindSession } from './h2-messages.ts';
 import type { PacedWork, TurnShares } from './turn-shares.ts';
 
-/** Bounds of an HTTP/2 connection's times. */
-export interface SessionTimes {
-  /** Milliseconds from the handshake to the first request. */
-  readonly headMs: number;
-  /** Milliseconds without a stream. */
-  readonly idleMs: number;
-  /** Milliseconds without a byte on a stream. */
-  readonly inactivityMs: number;
-}
-
-/** A stream that waits for its turn. */
 interface WaitingStream {
   readonly stream: ServerHttp2Stream;
   /** Handles it. `isDecided`: its limits have admitted it, and must get its end. */
@@ -38,7 +28,7 @@ const mostReset = 24;
 
 /** The HTTP/2 sessions of one TLS listener. */
 export class H2Sessions {
-  readonly times: SessionTimes;
+  readonly times: ConnectionTimes;
   readonly turns: TurnShares;
   readonly #open = new Map<ServerHttp2Session, OpenSession>();
   /** Sessions with streams that began, or were answered, in this turn of the event loop. */
@@ -47,12 +37,11 @@ export class H2Sessions {
   /** Called for a stream that is still open at the end of the turn in which its answer was queued. */
   onUnsent: (stream: ServerHttp2Stream) => void = () => undefined;
 
-  constructor(times: SessionTimes, turns: TurnShares) {
+  constructor(times: ConnectionTimes, turns: TurnShares) {
     this.times = times;
     this.turns = turns;
   }
 
-  /** Tracks a new session. */
   add(session: ServerHttp2Session, socket: Socket): void {
     bindSession(session, socket);
     this.#open.set(session, new OpenSession(this, session, socket));
@@ -62,7 +51,6 @@ export class H2Sessions {
     });
   }
 
-  /** `undefined`: the session is closed. */
   of({ session }: ServerHttp2Stream): OpenSession | undefined {
     return session === undefined ? undefined : this.#open.get(session as ServerHttp2Session);
   }
@@ -99,11 +87,9 @@ export class H2Sessions {
 export class OpenSession implements PacedWork {
   readonly client: string;
   readonly socket: Socket;
-  /** Counts its streams. */
   readonly state: ConnectionState;
   readonly #sessions: H2Sessions;
   readonly #session: ServerHttp2Session;
-  /** Runs while no stream is open. */
   #timer: NodeJS.Timeout;
   #isEnding = false;
   /** Streams that began in this turn, and those whose whole answer was queued in it. */
@@ -132,7 +118,7 @@ export class OpenSession implements PacedWork {
       return undefined;
     }
     if (this.#sessions.turns.charge(this.client, streamMs)) return handle();
-    if (!this.#isPaused) this.#pause();
+    if (!this.#isPaused) this.#setPaused(true);
     return this.defer(stream, false, handle);
   }
 
@@ -161,7 +147,7 @@ export class OpenSession implements PacedWork {
     this.#isWorking = false;
     this.#waiting = waiting.slice(done);
     if (this.#waiting.length > 0) return true;
-    if (this.#isPaused) this.#resume();
+    if (this.#isPaused) this.#setPaused(false);
     return false;
   }
 
@@ -219,7 +205,6 @@ export class OpenSession implements PacedWork {
     }, closeMs);
   }
 
-  /** Stops its timer. */
   stop(): void {
     clearTimeout(this.#timer);
   }
@@ -240,7 +225,7 @@ export class OpenSession implements PacedWork {
       return;
     }
     this.stop();
-    this.#timer = this.#closeAfter(this.#sessions.times.idleMs);
+    this.#timer = this.#closeAfter(keepAliveMs);
   }
 
   #closeAfter(ms: number): NodeJS.Timeout {
@@ -249,32 +234,20 @@ export class OpenSession implements PacedWork {
     }, ms);
   }
 
-  /** Whether the newest streams are mostly reset. */
   #isAbused(): boolean {
     const newest = this.#begun.slice(-sampledStreams);
     return newest.filter(({ aborted, rstCode }) => aborted || rstCode !== 0).length >= mostReset;
   }
 
   /** Node reads the socket below its events. */
-  #pause(): void {
-    this.#isPaused = true;
-    handleOf(this.socket)?.readStop();
-  }
-
-  #resume(): void {
-    this.#isPaused = false;
-    handleOf(this.socket)?.readStart();
+  #setPaused(isPaused: boolean): void {
+    this.#isPaused = isPaused;
+    const { _handle: handle } = this.socket as Socket & { readonly _handle?: Record<ReadSwitch, () => void> | null };
+    handle?.[isPaused ? 'readStop' : 'readStart']();
   }
 }
 
-interface ReadHandle {
-  readStop(): void;
-  readStart(): void;
-}
-
-function handleOf(socket: Socket & { readonly _handle?: ReadHandle | null }): ReadHandle | undefined {
-  return socket._handle ?? undefined;
-}
+type ReadSwitch = 'readStop' | 'readStart';
 
 function ignore(): void {
   // The stream closes, and its session counts it.

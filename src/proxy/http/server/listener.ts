@@ -6,17 +6,13 @@ import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerRes
 import fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import { GatewayError } from '../../../ledger/index.ts';
 import { keepAliveMs } from '../heads.ts';
-import { answerBrokenRequest, enterPipeline, refuseBehind, stateOf } from './connection-state.ts';
+import { answerBrokenRequest, type ConnectionTimes, enterPipeline, refuseBehind, stateOf } from './connection-state.ts';
 import { createServer, schemaController } from './lean-http.ts';
 import { paceInput } from './paced-input.ts';
 import { awaitContinue } from '../bodies.ts';
 import { maxHeaderBytes, mostHeaders } from '../request-faults.ts';
-import { handle, refuse } from '../serve.ts';
-import type { ConnectionTimes, ServerParts } from '../service.ts';
+import { handle, refuse, type ServerParts } from '../serve.ts';
 import { TurnShares } from './turn-shares.ts';
-
-/** The time limits of clients. `inactivityMs` is longer than clients of streamed answers have. */
-export const usualTimes: ConnectionTimes = { headMs: 15_000, requestMs: 60_000, checkMs: 2_500, inactivityMs: 90_000 };
 
 function httpOptions({ headMs, requestMs, checkMs }: ConnectionTimes) {
   return {
@@ -41,8 +37,7 @@ export function createProxyServer(parts: ServerParts): FastifyInstance {
     schemaController,
     serverFactory: () => createHttpServer(parts),
     clientErrorHandler: (error, socket) => {
-      if (answerBrokenRequest(error, { socket, headers: () => liveHeaders(parts) }))
-        parts.observer.metrics.broken.inc();
+      if (answerBrokenRequest(error, socket, () => liveHeaders(parts))) parts.observer.metrics.broken.inc();
     },
   });
 }
@@ -59,7 +54,7 @@ export function createGuardedServer(
   return fastify({
     ...options,
     schemaController,
-    clientErrorHandler: (error, socket) => void answerBrokenRequest(error, { socket, headers: () => [] }),
+    clientErrorHandler: (error, socket) => void answerBrokenRequest(error, socket, () => []),
     serverFactory: (handler) => {
       const guarded = guard(handler);
       const server = createServer(httpOptions, (request, response) => {
@@ -114,7 +109,7 @@ function createHttpServer(parts: ServerParts): Server {
   server.on('connect', (request: IncomingMessage, socket) => {
     // Node removes its own listeners: an error would end the process.
     socket.on('error', () => socket.destroy()).on('timeout', () => socket.destroy());
-    refuseBehind({ socket, headers: () => liveHeaders(parts) }, service.notAllowed(request.url ?? ''));
+    refuseBehind(socket, service.notAllowed(request.url ?? ''), () => liveHeaders(parts));
     // Without a reader, the socket would not report its end.
     socket.resume();
   });

@@ -8,7 +8,6 @@ import { clientOf } from '../../../access/index.ts';
 import type { PacedWork, TurnShares } from './turn-shares.ts';
 import { awaitRoom, hasRoom, stateOf } from './connection-state.ts';
 
-/** Members that Node's HTTP server adds to its sockets. */
 interface ParsedSocket extends Socket {
   /** Its answers wait for the client: the parser takes no input until Node resumes the socket. */
   readonly _paused?: boolean;
@@ -59,7 +58,6 @@ class PacedInput implements PacedWork {
   readonly #socket: ParsedSocket;
   readonly #take: TakeInput;
   readonly #shares: TurnShares;
-  /** Received, and not parsed yet. */
   #chunk: Buffer | undefined;
   /** The shares do the rest, in a later turn. */
   #isWaiting = false;
@@ -187,7 +185,6 @@ function isOneSlice(chunk: Buffer): boolean {
   return end === -1 || end === chunk.length - endOfHead.length;
 }
 
-/** From one place to the end of the next head. */
 function sliceAt(chunk: Buffer, from: number): Buffer {
   const slice = chunk.subarray(from, from + longestSlice);
   const end = slice.indexOf(endOfHead, 0, 'latin1');

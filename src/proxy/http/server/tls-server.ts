@@ -21,24 +21,21 @@ import type { Registry } from 'prom-client';
 import { type Config, TlsPair, WatchedFiles } from '../../../config/index.ts';
 import { GatewayError } from '../../../ledger/index.ts';
 import type { Journal } from '../../../metrics/index.ts';
-import { keepAliveMs } from '../heads.ts';
 import { createTlsMetrics } from '../http-metrics.ts';
 import { maxHeaderBytes, mostHeaders } from '../request-faults.ts';
-import { bindToCarrier } from './connection-state.ts';
+import { bindToCarrier, type ConnectionTimes } from './connection-state.ts';
 import { H2Request, H2Response } from './h2-messages.ts';
-import { H2Sessions, type SessionTimes } from './h2-sessions.ts';
+import { H2Sessions } from './h2-sessions.ts';
 import { intercept } from './paced-input.ts';
 import type { TurnShares } from './turn-shares.ts';
 
-/** Certificate chain and private key, as PEM text. */
 type CertifiedKey = Pick<TlsPair, 'cert' | 'key'>;
 
-/** Certificate, ciphers and times of a TLS listener. */
 interface TlsListenerOptions {
   readonly pair: CertifiedKey;
   /** OpenSSL names, best first. */
   readonly ciphers: readonly string[];
-  readonly times: SessionTimes & { readonly requestMs: number };
+  readonly times: ConnectionTimes;
   readonly turns: TurnShares;
   onHandshakeFailed(): void;
 }
@@ -49,16 +46,8 @@ interface H2Handlers {
   refuse(request: IncomingMessage, response: ServerResponse, error: GatewayError): void;
 }
 
-/** Handles a request over HTTP/2: the arguments of Node's 'stream' event. `raw`: names and values in turn. */
-export type TakeStream = (
-  stream: ServerHttp2Stream,
-  headers: IncomingHttpHeaders,
-  flags: number,
-  raw: readonly string[],
-) => void;
-
-/** Passes a stream to the HTTP listener. `serve`: handles its request in place of the listener's function. */
-type PassStream = (received: Parameters<TakeStream>, serve?: RequestListener) => void;
+/** A request over HTTP/2: the arguments of Node's 'stream' event. `raw`: names and values in turn. */
+type ReceivedStream = [stream: ServerHttp2Stream, headers: IncomingHttpHeaders, flags: number, raw: readonly string[]];
 
 /** Concurrent streams of one connection: the requests of a web page. */
 const mostStreams = 100;
@@ -73,8 +62,9 @@ export class TlsListener {
   readonly #options: TlsListenerOptions;
   readonly #tls: TlsServer;
   #takeHttp1: (socket: Socket) => void = () => undefined;
-  #takeStream: TakeStream = () => undefined;
-  #passOn: PassStream = () => undefined;
+  /** Handles each stream within its client's share of a turn. */
+  takeStream = (received: ReceivedStream): void => this.passStream(received);
+  #compatibility: (...received: ReceivedStream) => void = () => undefined;
   /** Handles the stream that is being passed on. */
   #serveNext: RequestListener | undefined;
 
@@ -136,37 +126,33 @@ export class TlsListener {
     return passOn;
   }
 
-  /** Puts `take` ahead of HTTP/2's compatibility layer, which the returned function passes a stream to. */
-  interceptStreams(take: TakeStream): PassStream {
-    this.#takeStream = take;
-    return (received, serve) => this.#passOn(received, serve);
+  /** Passes a stream to HTTP/2's compatibility layer. `serve`: handles its request in place of the HTTP listener. */
+  passStream(received: ReceivedStream, serve?: RequestListener): void {
+    const [stream] = received;
+    const pass = (): void => {
+      // The layer emits 'request' before it returns.
+      this.#serveNext = serve;
+      this.#compatibility(...received);
+      this.#serveNext = undefined;
+    };
+    const open = this.sessions.of(stream);
+    // A stream that its client has reset by the end of the turn reaches no node.
+    if (open === undefined) pass();
+    else open.defer(stream, serve !== undefined, pass);
   }
 
   /** Puts the share of a turn ahead of HTTP/2's compatibility layer. */
   #takeStreams(h2: Http2Server): void {
-    const [compatibility, ...others] = h2.listeners('stream') as TakeStream[];
+    const [compatibility, ...others] = h2.listeners('stream') as ((...received: ReceivedStream) => void)[];
     if (compatibility === undefined || others.length > 0) {
       throw new Error('the HTTP/2 server has not exactly one listener for streams');
     }
-    this.#passOn = (received, serve) => {
-      const [stream] = received;
-      const pass = (): void => {
-        // The layer emits 'request' before it returns.
-        this.#serveNext = serve;
-        compatibility.apply(h2, received);
-        this.#serveNext = undefined;
-      };
-      const open = this.sessions.of(stream);
-      // A stream that its client has reset by the end of the turn reaches no node.
-      if (open === undefined) pass();
-      else open.defer(stream, serve !== undefined, pass);
-    };
-    this.#takeStream = (...received) => this.#passOn(received);
+    this.#compatibility = compatibility.bind(h2);
     h2.removeAllListeners('stream');
-    h2.on('stream', (...received: Parameters<TakeStream>) => {
+    h2.on('stream', (...received: ReceivedStream) => {
       const open = this.sessions.of(received[0]);
-      if (open === undefined) this.#takeStream(...received);
-      else open.take(received[0], () => this.#takeStream(...received));
+      if (open === undefined) this.takeStream(received);
+      else open.take(received[0], () => this.takeStream(received));
     });
   }
 
@@ -237,7 +223,6 @@ export class TlsListener {
   }
 }
 
-/** Unique among open connections. */
 function nameOf({ remoteAddress, remotePort, localAddress }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress}`;
 }
@@ -247,7 +232,7 @@ interface EncryptionContext {
   readonly log: Logger;
   readonly journal: Journal;
   readonly registry: Registry;
-  readonly times: Omit<TlsListenerOptions['times'], 'idleMs'>;
+  readonly times: ConnectionTimes;
 }
 
 /** Throws when the files or ciphers are invalid. */
@@ -266,21 +251,19 @@ export function createEncryption(
   const listener = new TlsListener({
     pair,
     ciphers: config.ciphers,
-    times: { ...times, idleMs: keepAliveMs },
+    times,
     turns,
     onHandshakeFailed: () => metrics.handshakeFailed(),
   });
   files.watch({ onChange: look, onMissing: look });
   return {
     listener,
-    /** Expiry of the certificate in use, Unix time in ms. */
     expiresMs: () => expiresMs,
     /** Why the files, as they are now, are not in use; `undefined`: they are. */
     refused: () => refused,
     close: () => files.close(),
   };
 
-  /** Reads the files, and applies a new valid pair. */
   function look(): void {
     const nowMs = Date.now();
     const next = TlsPair.read(config, nowMs);

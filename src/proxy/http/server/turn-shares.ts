@@ -12,7 +12,6 @@ export interface PacedWork {
   work(isOver: () => boolean): boolean;
 }
 
-/** A client with work in this turn. */
 interface ClientShare {
   usedMs: number;
   readonly waiting: PacedWork[];
@@ -32,7 +31,6 @@ export class TurnShares {
   #shareMs = shareMs;
   #isTurnBegun = false;
 
-  /** `now`: monotonic, in milliseconds. */
   constructor(now = () => performance.now()) {
     this.#now = now;
   }
@@ -68,9 +66,8 @@ export class TurnShares {
   }
 
   #beginTurn(): void {
-    if (this.#isTurnBegun) return;
+    if (!this.#isTurnBegun) setImmediate(this.#nextTurn);
     this.#isTurnBegun = true;
-    setImmediate(this.#nextTurn);
   }
 
   readonly #nextTurn = (): void => {

@@ -7,7 +7,6 @@ import { FastConnection, type FastPath } from '../../../../src/proxy/http/fast-p
 import { HeaderBlocks } from '../../../../src/proxy/http/fast-path/request-head.ts';
 import { pieceBytes, UnsentAnswers } from '../../../../src/proxy/http/unsent-answers.ts';
 import { ByteBudget } from '../../../../src/upstream/byte-budget.ts';
-import type { FastPathParts } from '../../../../src/proxy/http/fast-path/request-answers.ts';
 import { until } from '../../../support/eventually.ts';
 import { listen } from '../../../support/listen.ts';
 
@@ -22,9 +21,9 @@ async function fastConnection(t: TestContext) {
   const blocks = new HeaderBlocks();
   const budget = new ByteBudget({ largest: 64 * 1024 * 1024, all: 256 * 1024 * 1024 });
   const unsent = new UnsentAnswers(budget, { refused: () => undefined, ended: () => undefined });
-  const parts = { proxy: { unsent }, blocks, turn: new AnswerTurn() } as unknown as FastPathParts;
-  const owner = { handOver: unexpected, refuse: unexpected, onClose: () => undefined } as unknown as FastPath;
-  return { connection: new FastConnection(socket, parts, owner), client, unsent, budget };
+  const ends = { handOver: unexpected, refuse: unexpected, onClose: () => undefined };
+  const path = { ...ends, proxy: { unsent }, blocks, turn: new AnswerTurn() } as unknown as FastPath;
+  return { connection: new FastConnection(socket, path), client, unsent, budget };
 }
 
 /** Sends short answers until the kernel's buffer is full. */

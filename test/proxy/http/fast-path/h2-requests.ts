@@ -3,7 +3,7 @@ import { connect, type ClientHttp2Session, type IncomingHttpHeaders } from 'node
 import type { TestContext } from 'node:test';
 import type { TestGateway } from '../../../support/gateway.ts';
 import { Random } from '../../../support/random.ts';
-import { keyedValues, knownTargets, otherTargets } from './streams.ts';
+import { keyedValues, knownTargets, often, otherTargets } from './streams.ts';
 
 export interface H2Request {
   /** Names and values in turn, pseudo-headers included. */
@@ -14,50 +14,70 @@ export interface H2Request {
 }
 
 const plainFields = [
-  ['accept', 'application/json'],
-  ['accept', '*/*'],
-  ['accept', 'application/x-bcs'],
-  ['accept', 'application/x-bcs, application/json'],
-  ['accept-encoding', 'gzip, br'],
-  ['accept-encoding', 'identity'],
-  ['accept-encoding', 'zstd;q=0.5, gzip'],
-  ['accept-encoding', ''],
-  ['user-agent', 'somebody/1.0'],
-  ['x-request-id', '7'],
-  ['cookie', 'a=b'],
-  ['content-type', 'application/json'],
-] as const;
+  [
+    ['accept', 'application/json'],
+    ['accept', '*/*'],
+    ['accept', 'application/x-bcs'],
+  ],
+  [
+    ['accept', 'application/x-bcs, application/json'],
+    ['accept-encoding', 'gzip, br'],
+  ],
+  [
+    ['accept-encoding', 'identity'],
+    ['accept-encoding', 'zstd;q=0.5, gzip'],
+    ['accept-encoding', ''],
+  ],
+  [
+    ['user-agent', 'somebody/1.0'],
+    ['x-request-id', '7'],
+    ['cookie', 'a=b'],
+    ['content-type', 'application/json'],
+  ],
+].flat();
 const oddFields = [
-  ['host', '127.0.0.1'],
-  ['host', 'other'],
-  ['host', ''],
-  ['te', 'trailers'],
-  ['expect', '100-continue'],
-  ['expect', 'something'],
-  ['range', 'bytes=0-3'],
-  ['if-none-match', '*'],
-  ['if-none-match', '"abc"'],
-  ['if-modified-since', 'Sat, 21 Nov 2026 00:00:00 GMT'],
-  ['if-match', '"abc"'],
-  ['origin', 'https://page.example'],
-  ['ledgergate-max-staleness', '1s'],
-  ['ledgergate-max-staleness', 'soon'],
-  ['ledgergate-min-version', '5'],
-  ['ledgergate-min-version', '99999999'],
-  ['traceparent', '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'],
-  ['content-type', 'application/json, text/plain'],
-  ['content-encoding', 'gzip'],
-  ['content-length', '0'],
-  ['content-length', '5'],
-  ['trailer', 'x'],
-  ['x', 'caf\xe9'],
-  ['x', ''],
-  ['x', '   y   '],
-  ['constructor', 'y'],
-  ['x', 'y'.repeat(5_000)],
-] as const;
-const methods = [...Array.from({ length: 12 }, () => 'GET'), 'HEAD', 'POST', 'OPTIONS', 'DELETE', 'get', 'CONNECT'];
-const authorities = [...Array.from({ length: 12 }, () => '127.0.0.1'), 'a', '', 'user@host', 'a,b', 'x y'];
+  [
+    ['host', '127.0.0.1'],
+    ['host', 'other'],
+    ['host', ''],
+    ['te', 'trailers'],
+    ['expect', '100-continue'],
+  ],
+  [
+    ['expect', 'something'],
+    ['range', 'bytes=0-3'],
+    ['if-none-match', '*'],
+    ['if-none-match', '"abc"'],
+  ],
+  [
+    ['if-modified-since', 'Sat, 21 Nov 2026 00:00:00 GMT'],
+    ['if-match', '"abc"'],
+    ['origin', 'https://page.example'],
+  ],
+  [
+    ['ledgergate-max-staleness', '1s'],
+    ['ledgergate-max-staleness', 'soon'],
+    ['ledgergate-min-version', '5'],
+  ],
+  [['ledgergate-min-version', '99999999']],
+  [['traceparent', '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01']],
+  [
+    ['content-type', 'application/json, text/plain'],
+    ['content-encoding', 'gzip'],
+    ['content-length', '0'],
+  ],
+  [
+    ['content-length', '5'],
+    ['trailer', 'x'],
+    ['x', 'caf\xe9'],
+    ['x', ''],
+    ['x', '   y   '],
+    ['constructor', 'y'],
+  ],
+  [['x', 'y'.repeat(5_000)]],
+].flat();
+const methods = [...often('GET', 12), 'HEAD', 'POST', 'OPTIONS', 'DELETE', 'get', 'CONNECT'];
+const authorities = [...often('127.0.0.1', 12), 'a', '', 'user@host', 'a,b', 'x y'];
 
 /** `keyed`: most requests have a key, good or bad. */
 export function h2Requests(seed: number, count: number, keyed: boolean): readonly H2Request[] {

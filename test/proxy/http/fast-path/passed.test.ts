@@ -103,19 +103,6 @@ test('nodes and the encoder answer on the fast path as on the server, and no con
   assert.equal(await fastPath.metric('ledgergate_fast_path_handovers_total'), 0);
 });
 
-test('a list without a length is sent in chunks', async (t) => {
-  const gateway = await gatewayOver(t, await codingNode(t), true);
-
-  const received = await exchangeRaw(
-    gateway.port,
-    requests['a passed list, decoded'].replace('Host', 'Connection: close\r\nHost'),
-  );
-
-  assert.match(received, /\r\nTransfer-Encoding: chunked\r\n\r\n[1-9a-f][\da-f]*\r\n\[0,/);
-  assert.match(received, /\]\r\n0\r\n\r\n$/);
-  assert.equal((await gateway.get('/transactions?start=5&limit=100&x=1')).text, page);
-});
-
 test('a request that is refused whatever its body gets its answer ahead of the body', async (t) => {
   const gateway = await gatewayOver(t, await codingNode(t), true);
   const rows = [

@@ -130,13 +130,3 @@ test('newcomers above the bound of pending refusals are destroyed without an ans
   const [first] = waiting as [Socket];
   assert.match(await server.ask(first), /^HTTP\/1\.1 503 /);
 });
-
-test('a closed connection makes room', async (t) => {
-  const server = await boundedServer(t, 1);
-  const socket = await server.open();
-  socket.destroy();
-  await until(() => server.connections.open === 0);
-
-  assert.match(await server.ask(await server.open()), /^HTTP\/1\.1 200 /);
-  assert.deepEqual(server.counts, { refused: 0, displaced: 0 });
-});

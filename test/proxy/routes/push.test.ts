@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GatewayError } from '../../../src/ledger/index.ts';
-import { parseStream } from '../../../src/proxy/routes/parse-stream.ts';
+import { parseStream } from '../../../src/proxy/routes/push.ts';
 
 const path = '/v1/transactions';
 const transfer = {

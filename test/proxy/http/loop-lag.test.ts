@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LoopLag } from '../../../../src/proxy/http/server/loop-lag.ts';
+import { LoopLag } from '../../../src/proxy/http/client-port.ts';
 
 /** Takes samples at these intervals, in milliseconds. */
 function lagAfter(gapsMs: readonly number[]): LoopLag {
