@@ -18,7 +18,7 @@ import { ReadThrough } from '../../src/cache/read-through.ts';
 import { AnswerNames, patternsOf } from '../../src/cache/redis/redis-keys.ts';
 import { answerOf, anyEpoch, keyAt } from '../support/answers.ts';
 import { pageMatcher } from '../support/purged-pages.ts';
-import { Address } from '../../src/ledger/address.ts';
+import { Address } from '../../src/ledger/type-tag.ts';
 import type { Read } from '../../src/proxy/reads/read.ts';
 import { readModule, readResource, readTransaction, readView } from '../support/reads.ts';
 

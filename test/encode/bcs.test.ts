@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bcs } from '@mysten/bcs';
 import { BcsWriter } from '../../src/encode/bcs.ts';
-import { Address } from '../../src/ledger/address.ts';
-import { TypeTag } from '../../src/ledger/type-tag.ts';
+import { Address, TypeTag } from '../../src/ledger/type-tag.ts';
 import { fc } from '../support/fast-check.ts';
 
 function assertHex(write: (writer: BcsWriter) => void, hex: string, message?: string): void {

@@ -4,7 +4,7 @@ import { parseViewBody } from '../../src/proxy/routes/canonical-body.ts';
 import { compileModule } from '../../src/encode/abi.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
 import { Steps } from '../../src/encode/outcome.ts';
-import { Address } from '../../src/ledger/address.ts';
+import { Address } from '../../src/ledger/type-tag.ts';
 import { JsonError, JsonValue } from '../../src/ledger/json-value.ts';
 import { fc } from '../support/fast-check.ts';
 import { isRefusedByNodes } from '../support/node-json.ts';

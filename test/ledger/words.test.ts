@@ -1,9 +1,8 @@
 /** Addresses, versions, hashes and names: what is read, and what is refused. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Address } from '../../src/ledger/address.ts';
+import { Address, FunctionId, isIdentifier } from '../../src/ledger/type-tag.ts';
 import { GatewayError, quote } from '../../src/ledger/errors.ts';
-import { FunctionId, isIdentifier } from '../../src/ledger/type-tag.ts';
 import { findU64, LedgerVersion } from '../../src/ledger/version.ts';
 import { fc } from '../support/fast-check.ts';
 import { Draw, hex, seed, spellAddress } from '../support/spellings.ts';

@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { compileModule } from '../../src/encode/abi.ts';
-import { Address } from '../../src/ledger/address.ts';
+import { Address } from '../../src/ledger/type-tag.ts';
 import { Dialect } from '../../src/ledger/ledger-headers.ts';
 import { ledgerInfo } from './ledger-info.ts';
 import { errorBody } from './error-body.ts';

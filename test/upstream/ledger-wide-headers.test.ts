@@ -1,8 +1,7 @@
 /** The key of an epoch: which looks set it; and headers without a known meaning: which answers have them. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { Dialect, type HeaderValues, type LedgerInfo } from '../../src/ledger/ledger-headers.ts';
-import { familyText } from '../../src/ledger/node-headers.ts';
+import { Dialect, familyText, type HeaderValues, type LedgerInfo } from '../../src/ledger/ledger-headers.ts';
 import { LedgerWideHeaders } from '../../src/upstream/ledger-wide-headers.ts';
 import type { Upstream } from '../../src/upstream/node/upstream.ts';
 import { ledgerHeaders, ledgerInfo } from '../support/ledger-info.ts';

@@ -5,7 +5,7 @@ import { cacheKey, keyText, readText, type CacheKey, type KeyParts } from '../..
 import { MemoryCache, type CacheLocation } from '../../../src/cache/memory/memory.ts';
 import type { PurgeScope } from '../../../src/cache/purge.ts';
 import { pageMatcher } from '../../support/purged-pages.ts';
-import { Address } from '../../../src/ledger/address.ts';
+import { Address } from '../../../src/ledger/type-tag.ts';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { Random } from '../../support/random.ts';
 import { answerOf } from '../../support/answers.ts';

@@ -4,7 +4,7 @@ import type { CachedResponse } from '../../../src/cache/record.ts';
 import { cacheKey, type CacheKey } from '../../../src/cache/key.ts';
 import { operations, type Operation } from '../../../src/cache/kinds.ts';
 import { MemoryCache } from '../../../src/cache/memory/memory.ts';
-import { Address } from '../../../src/ledger/address.ts';
+import { Address } from '../../../src/ledger/type-tag.ts';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { answerOf, keyAt } from '../../support/answers.ts';
 

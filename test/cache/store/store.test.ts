@@ -13,7 +13,7 @@ import type { CurrentEpoch } from '../../../src/cache/epoch/registry.ts';
 import { MemoryCache } from '../../../src/cache/memory/memory.ts';
 import { type AnswerLoad, ReadThrough } from '../../../src/cache/read-through.ts';
 import { Claim } from '../../../src/cache/store/thread.ts';
-import { Address } from '../../../src/ledger/address.ts';
+import { Address } from '../../../src/ledger/type-tag.ts';
 import { answerOf, keyAt, loadThrough } from '../../support/answers.ts';
 import { eventually, until } from '../../support/eventually.ts';
 import { leastBytes, openStore, startStore, storeFolder } from '../../support/stores.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isContentOf, type AskedRead } from '../../../src/proxy/reads/asked-content.ts';
 import { JsonBody, type AnswerForm } from '../../../src/ledger/answer-body.ts';
-import { Address } from '../../../src/ledger/address.ts';
+import { Address } from '../../../src/ledger/type-tag.ts';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
 import moduleRows from '../../../src/sample/data/modules.json' with { type: 'json' };
 import resourceRows from '../../../src/sample/data/resources.json' with { type: 'json' };

@@ -1,6 +1,5 @@
 /** Requests of a chaos run, and the one right answer: a function of the request and its version. */
-import { Address } from '../../../src/ledger/address.ts';
-import { TypeTag } from '../../../src/ledger/type-tag.ts';
+import { Address, TypeTag } from '../../../src/ledger/type-tag.ts';
 import { versionsPerBlock } from '../../../src/sample/ledger-clock.ts';
 import { encodeVectors } from '../../../src/sample/recorded.ts';
 import {
