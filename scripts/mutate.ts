@@ -31,7 +31,11 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/proxy/reads/asked-content.ts': ['test/proxy/reads/asked-content.test.ts'],
   'src/proxy/reads/policy.ts': ['test/proxy/reads/policy.test.ts', 'test/proxy/reads/history-policy.test.ts'],
   'src/ledger/json-skim.ts': ['test/ledger/json-skim.test.ts'],
-  'src/ledger/json-value.ts': ['test/ledger/json-value.test.ts', 'test/proxy/routes/view-body.test.ts'],
+  'src/ledger/json-value.ts': [
+    'test/ledger/json-value.test.ts',
+    'test/proxy/routes/view-body.test.ts',
+    'test/fuzz/fuzz.test.ts',
+  ],
   'src/ledger/lib/allowance.ts': ['test/ledger/lib/allowance.test.ts'],
   'src/ledger/lib/circuit.ts': ['test/ledger/lib/circuit.test.ts'],
   'src/ledger/lib/spans.ts': ['test/ledger/lib/spans.test.ts'],

@@ -82,17 +82,6 @@ test('auxiliary information is the place of each transaction in its block', asyn
   assert.equal(bytes.toString('hex'), '0201130000000100000000');
 });
 
-test('BCS of a transaction begins with its variant and version, that of a list with the count', async (t) => {
-  const node = await fakeNode(t);
-
-  const one = await bcs(node, '/transactions/by_version/501');
-  const page = await bcs(node, '/transactions?start=500&limit=2');
-
-  assert.deepEqual([one[0], one.readBigUInt64LE(1)], [0, 501n]);
-  assert.deepEqual([page[0], page.readBigUInt64LE(1)], [2, 500n]);
-  assert.ok(page.includes(one.subarray(1)));
-});
-
 test('a synthetic transaction is found by its hash, by one below the window or above the head it is not', async (t) => {
   const [node, pruned] = [await fakeNode(t), await fakeNode(t, { oldest: 600n })];
   const { json } = await read(node, '/transactions/by_version/501');
@@ -119,24 +108,6 @@ test('on a fork, transactions and blocks have other hashes, and the old ones are
   for (const [index, json] of after.entries()) assert.notDeepEqual(json, before[index]);
   const { hash } = before[0] as { hash: string };
   assert.deepEqual(await errorOf(node, `/transactions/by_hash/${hash}`), [404, 'transaction_not_found', true]);
-});
-
-test('a block in BCS has its numbers at fixed places and an option of transactions', async (t) => {
-  const node = await fakeNode(t);
-
-  const [bare, full] = [
-    await bcs(node, '/blocks/by_height/3'),
-    await bcs(node, '/blocks/by_version/65?with_transactions=true'),
-  ];
-  const { json } = await read(node, '/blocks/by_height/3');
-
-  const block = json as { block_hash: string; block_timestamp: string; transactions: null };
-  assert.equal(bare.readBigUInt64LE(0), 3n);
-  assert.equal(`0x${bare.subarray(9, 41).toString('hex')}`, block.block_hash);
-  assert.deepEqual([bare[8], bare.readBigUInt64LE(41)], [32, BigInt(block.block_timestamp)]);
-  assert.deepEqual([bare.readBigUInt64LE(49), bare.readBigUInt64LE(57), bare[65], bare.length], [60n, 79n, 0, 66]);
-  assert.deepEqual(full.subarray(0, 65), bare.subarray(0, 65));
-  assert.deepEqual([full[65], full[66], full.readBigUInt64LE(67)], [1, 20, 60n]);
 });
 
 test('blocks have two errors, above the head and below the window', async (t) => {

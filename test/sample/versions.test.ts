@@ -11,10 +11,6 @@ async function read(url: string): Promise<{ status: number; body: unknown; oldes
   return { status: reply.status, body: await reply.json(), oldest: reply.headers.get('x-node-ledger-oldest-version') };
 }
 
-function post(text: string): RequestInit {
-  return { method: 'POST', body: text, headers: { 'content-type': 'application/json' } };
-}
-
 function errorOf(code: string, message: string): unknown {
   return { message, error_code: code, vm_error_code: null };
 }
@@ -51,27 +47,6 @@ test('one version below oldest is a 410 and one above head a 404, both with ledg
   });
 });
 
-test('every kind of read at a version checks the window', async (t) => {
-  const node = await fakeNode(t, { oldest: 500n, head: 900n });
-  const body = JSON.stringify({ function: '0x1::coin::balance', type_arguments: [], arguments: [] });
-  const item = JSON.stringify({ key_type: 'u64', value_type: 'u64', key: '1' });
-  const reads: readonly (readonly [string, RequestInit])[] = [
-    ['/accounts/0x1', {}],
-    [probe, {}],
-    ['/accounts/0x1/module/coin', {}],
-    ['/accounts/0x1/balance/0x1::aptos_coin::AptosCoin', {}],
-    ['/view', post(body)],
-    ['/tables/0x7/item', post(item)],
-  ];
-
-  for (const [path, init] of reads) {
-    const below = await fetch(`${node.url}${path}?ledger_version=499`, init);
-    const above = await fetch(`${node.url}${path}?ledger_version=901`, init);
-    assert.deepEqual([path, below.status, above.status], [path, 410, 404]);
-    assert.equal(above.headers.get('x-node-ledger-version'), '900');
-  }
-});
-
 test('the edges move with the clock', async (t) => {
   const node = await fakeNode(t, { oldest: 500n, head: 900n });
   const status = async (version: number): Promise<number> =>
@@ -81,17 +56,6 @@ test('the edges move with the clock', async (t) => {
   node.clock.oldest = 501n;
   node.clock.advance(1n);
   assert.deepEqual([await status(500), await status(901)], [410, 200]);
-});
-
-test('a version that is no u64 is refused before the ledger is looked at', async (t) => {
-  const node = await fakeNode(t);
-
-  for (const text of ['', '-1', 'x', '1.0', '18446744073709551616', '0x1']) {
-    const reply = await fetch(`${node.url}${probe}?ledger_version=${text}`);
-    const body = (await reply.json()) as { error_code: string };
-    assert.deepEqual([reply.status, body.error_code], [400, 'web_framework_error'], text);
-    assert.equal(reply.headers.get('x-node-ledger-version'), null);
-  }
 });
 
 test('of two versions the first counts, and unknown parameters do not', async (t) => {
@@ -145,12 +109,6 @@ test('lagging clocks of one ledger agree on its timestamps', () => {
   assert.equal(ahead.read().version - behind.read().version, 1000n);
   assert.deepEqual(behind.read(), ahead.read(1000n));
   assert.equal(behind.timestampUsecOf(5n), ahead.timestampUsecOf(5n));
-});
-
-test('a rate that is no positive whole number is refused', () => {
-  for (const versionsPerSecond of [0, -1, 0.5, Number.NaN]) {
-    assert.throws(() => advancingClock({ versionsPerSecond }), RangeError);
-  }
 });
 
 test('a manual ledger stands where it is put', () => {

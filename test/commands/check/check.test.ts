@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { configFile } from '../../config/config-file.ts';
 import { nodeBalancer } from '../../support/balancer.ts';
@@ -20,13 +18,7 @@ function fleetFile(t: TestContext, urls: readonly string[], rest = ''): string {
 }
 
 /** An address on which nothing listens. */
-async function deadAddress(): Promise<string> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return `http://127.0.0.1:${port}/v1`;
-}
+const deadAddress = async (): Promise<string> => `http://127.0.0.1:${await freePort()}/v1`;
 
 test('a fleet that is fine: a table with chain, window and lag, exit code 0', async (t) => {
   const full = await fakeNode(t, { oldest: 500n, head: 890n });
@@ -148,48 +140,19 @@ test('--format json reports the same to programs', async (t) => {
 
   const { code, out } = await call(['check', file, '--format', 'json']);
 
+  const message = 'connection refused: does the node listen on this port?';
+  const known = { dialect: 'node', chainId: 1, oldest: '500', head: '900', lag: '0' };
+  const unknown = { dialect: null, chainId: null, oldest: null, head: null, lag: null };
   assert.equal(code, 1);
   assert.deepEqual(JSON.parse(out), {
     file,
     fine: false,
-    problems: [
-      {
-        file,
-        line: 3,
-        column: 22,
-        path: 'upstreams[1].url',
-        message: 'connection refused: does the node listen on this port?',
-      },
-    ],
+    problems: [{ file, line: 3, column: 22, path: 'upstreams[1].url', message }],
     warnings: ['upstream.maxAttempts is 1: a request that one upstream does not answer fails'],
     upstreams: [
-      {
-        name: 'n0',
-        tier: 'full',
-        url: node.url,
-        reachable: true,
-        dialect: 'node',
-        chainId: 1,
-        oldest: '500',
-        head: '900',
-        lag: '0',
-        reason: null,
-        fault: null,
-      },
-      {
-        name: 'n1',
-        tier: 'full',
-        url: dead,
-        reachable: false,
-        dialect: null,
-        chainId: null,
-        oldest: null,
-        head: null,
-        lag: null,
-        reason: 'connection refused',
-        fault: 'connection refused: does the node listen on this port?',
-      },
-    ],
+      { name: 'n0', url: node.url, reachable: true, ...known, reason: null, fault: null },
+      { name: 'n1', url: dead, reachable: false, ...unknown, reason: 'connection refused', fault: message },
+    ].map((upstream) => ({ ...upstream, tier: 'full' })),
   });
 });
 

@@ -3,12 +3,6 @@ import { test } from 'node:test';
 import { loadConfig } from '../../../src/config/source/load.ts';
 import { oneUpstream, problemsOf } from '../config-file.ts';
 
-interface Case {
-  readonly claim: string;
-  readonly text: string;
-  readonly problems: readonly string[];
-}
-
 /** A faulty second line below a valid fleet, with `\n` for a line break, and below it the problems, without the file's name. */
 const secondLines = `
 dialekt: aptos
@@ -234,130 +228,102 @@ for (const row of secondLines.split(/\n(?=[^ #])/).slice(1)) {
 }
 for (const [line, ...problems] of madeLines) testLine(line, problems);
 
-const files: readonly Case[] = [
-  { claim: 'an empty file', text: '', problems: ['F:1:1: upstreams: is required'] },
-  { claim: 'no fleet', text: 'dialect: node\n', problems: ['F:1:1: upstreams: is required'] },
-  { claim: 'an empty fleet', text: 'upstreams: []\n', problems: ['F:1:12: upstreams: needs at least one upstream'] },
-  {
-    claim: 'a file that is a list',
-    text: '- a\n',
-    problems: ['F:1:1: expected a mapping of keys (upstreams), got a list'],
-  },
-  {
-    claim: 'the section of the fleet in place of its list',
-    text: 'upstream:\n  - { name: a, url: "http://a/v1" }\n',
-    problems: [
-      'F:2:3: upstream: expected a mapping of keys (timeout, deadline, probeInterval, ...), got a list (did you mean "upstreams"?)',
-    ],
-  },
-  {
-    claim: 'the list of the fleet in place of its section',
-    text: 'upstreams: { timeout: 1s }\n',
-    problems: ['F:1:12: upstreams: expected a list of upstreams, got a mapping (did you mean "upstream"?)'],
-  },
-  {
-    claim: 'nodes by name in place of their list',
-    text: 'upstreams: { a: "http://a/v1" }\n',
-    problems: ['F:1:12: upstreams: expected a list of upstreams, got a mapping'],
-  },
-  {
-    claim: 'addresses in place of upstreams',
-    text: 'upstreams: ["http://a/v1"]\n',
-    problems: ['F:1:13: upstreams[0]: expected a mapping of keys (name, url), got an address'],
-  },
-  {
-    claim: 'an address in place of the list of upstreams',
-    text: 'upstreams: "http://a/v1"\n',
-    problems: ['F:1:12: upstreams: expected a list of upstreams, got an address'],
-  },
-  {
-    claim: 'a key with a slip in place of a required one',
-    text: 'upstreams: [{ name: a, ulr: "http://a/v1" }]\n',
-    problems: ['F:1:24: upstreams[0].ulr: unknown key (did you mean "url"?)'],
-  },
-  {
-    claim: 'an upstream without its required keys',
-    text: 'upstreams:\n  - tier: full\n',
-    problems: ['F:2:5: upstreams[0].name: is required', 'F:2:5: upstreams[0].url: is required'],
-  },
-  {
-    claim: 'a sequence that is never closed',
-    text: 'upstreams: [\n',
-    problems: [
-      'F:2:1: not valid YAML: flow sequence in block collection must be sufficiently indented and end with a ]',
-    ],
-  },
-  {
-    claim: 'two upstreams of one name',
-    text: 'upstreams:\n  - { name: a, url: "http://a/v1" }\n  - { name: a, url: "http://b/v1" }\n',
-    problems: ['F:3:13: upstreams[1].name: the name "a" is already taken by upstreams[0]'],
-  },
-  {
-    claim: 'credentials of a node that are none, without a word of what they are',
-    text: [
-      'upstreams:',
-      '  - name: a',
-      '    url: "http://a/v1"',
-      '    headers: { Host: hush-1, X-Key: "hush\\n2", x-key: hush-3, "a b": hush-4, X-Number: 5 }',
-      '',
-    ].join('\n'),
-    problems: [
-      'F:4:16: upstreams[0].headers.Host: is no header for a credential: the gateway writes it itself',
-      'F:4:37: upstreams[0].headers.X-Key: must be visible ASCII characters, such as "Bearer ${NODE_KEY}"',
-      'F:4:48: upstreams[0].headers.x-key: the header is given twice',
-      'F:4:63: upstreams[0].headers["a b"]: expected the name of a header such as "Authorization", got "a b"',
-      'F:4:88: upstreams[0].headers.X-Number: must be visible ASCII characters, such as "Bearer ${NODE_KEY}"',
-    ],
-  },
-  {
-    claim: 'a collector of traces that is none, without a word of its credentials',
-    text: [
-      'upstreams: [{ name: a, url: "http://a/v1" }]',
-      'tracing:',
-      '  endpoint: "http://me:hush@collector:4318"',
-      '  headers: { Content-Type: hush-1, "X-Key": "hush\\n2" }',
-      '  share: 2',
-      '',
-    ].join('\n'),
-    problems: [
-      'F:3:13: tracing.endpoint: must not carry credentials',
-      'F:4:14: tracing.headers.Content-Type: is no header for a credential: the gateway writes it itself',
-      'F:4:45: tracing.headers.X-Key: must be visible ASCII characters, such as "Bearer ${NODE_KEY}"',
-      'F:5:10: tracing.share: expected a share from 0 to 1, got 2',
-    ],
-  },
-  {
-    claim: 'the whole address of a collector of traces',
-    text: 'upstreams: [{ name: a, url: "http://a/v1" }]\ntracing: { endpoint: "http://a:4318/v1/traces" }\n',
-    problems: ['F:2:22: tracing.endpoint: must end before /v1/traces, which is appended'],
-  },
-  {
-    claim: 'everything at once',
-    text: [
-      'listen: { hots: x, port: 9090 }',
-      'upstreams:',
-      '  - name: full a',
-      '    url: ${NOPE}',
-      '    tierr: archival',
-      '  - { name: b, url: "http://b/v1", tier: archive }',
-      'upstream:',
-      '  timeout: 20s',
-      '',
-    ].join('\n'),
-    problems: [
-      'F:1:11: listen.hots: unknown key (did you mean "host"?)',
-      'F:1:26: listen.port: listen.port and operations.port are both 9090',
-      'F:3:11: upstreams[0].name: expected a letter, then at most 62 letters, digits or any of "._-", got "full a"',
-      'F:4:10: upstreams[0].url: the environment variable NOPE is not set',
-      'F:5:5: upstreams[0].tierr: unknown key (did you mean "tier"?)',
-      'F:6:42: upstreams[1].tier: expected "full" or "archival", got "archive" (did you mean "archival"?)',
-      'F:8:12: upstream.timeout: upstream.timeout (20s) is longer than upstream.deadline (10s)',
-    ],
-  },
-];
+/** Claims, the lines of the file, and the problems, without its name. */
+const files = `
+# an empty file
+  1:1: upstreams: is required
+# no fleet
+| dialect: node
+  1:1: upstreams: is required
+# an empty fleet
+| upstreams: []
+  1:12: upstreams: needs at least one upstream
+# a file that is a list
+| - a
+  1:1: expected a mapping of keys (upstreams), got a list
+# the section of the fleet in place of its list
+| upstream:
+|   - { name: a, url: "http://a/v1" }
+  2:3: upstream: expected a mapping of keys (timeout, deadline, probeInterval, ...), got a list (did you mean "upstreams"?)
+# the list of the fleet in place of its section
+| upstreams: { timeout: 1s }
+  1:12: upstreams: expected a list of upstreams, got a mapping (did you mean "upstream"?)
+# nodes by name in place of their list
+| upstreams: { a: "http://a/v1" }
+  1:12: upstreams: expected a list of upstreams, got a mapping
+# addresses in place of upstreams
+| upstreams: ["http://a/v1"]
+  1:13: upstreams[0]: expected a mapping of keys (name, url), got an address
+# an address in place of the list of upstreams
+| upstreams: "http://a/v1"
+  1:12: upstreams: expected a list of upstreams, got an address
+# a key with a slip in place of a required one
+| upstreams: [{ name: a, ulr: "http://a/v1" }]
+  1:24: upstreams[0].ulr: unknown key (did you mean "url"?)
+# an upstream without its required keys
+| upstreams:
+|   - tier: full
+  2:5: upstreams[0].name: is required
+  2:5: upstreams[0].url: is required
+# a sequence that is never closed
+| upstreams: [
+  2:1: not valid YAML: flow sequence in block collection must be sufficiently indented and end with a ]
+# two upstreams of one name
+| upstreams:
+|   - { name: a, url: "http://a/v1" }
+|   - { name: a, url: "http://b/v1" }
+  3:13: upstreams[1].name: the name "a" is already taken by upstreams[0]
+# credentials of a node that are none, without a word of what they are
+| upstreams:
+|   - name: a
+|     url: "http://a/v1"
+|     headers: { Host: hush-1, X-Key: "hush\\n2", x-key: hush-3, "a b": hush-4, X-Number: 5 }
+  4:16: upstreams[0].headers.Host: is no header for a credential: the gateway writes it itself
+  4:37: upstreams[0].headers.X-Key: must be visible ASCII characters, such as "Bearer \${NODE_KEY}"
+  4:48: upstreams[0].headers.x-key: the header is given twice
+  4:63: upstreams[0].headers["a b"]: expected the name of a header such as "Authorization", got "a b"
+  4:88: upstreams[0].headers.X-Number: must be visible ASCII characters, such as "Bearer \${NODE_KEY}"
+# a collector of traces that is none, without a word of its credentials
+| upstreams: [{ name: a, url: "http://a/v1" }]
+| tracing:
+|   endpoint: "http://me:hush@collector:4318"
+|   headers: { Content-Type: hush-1, "X-Key": "hush\\n2" }
+|   share: 2
+  3:13: tracing.endpoint: must not carry credentials
+  4:14: tracing.headers.Content-Type: is no header for a credential: the gateway writes it itself
+  4:45: tracing.headers.X-Key: must be visible ASCII characters, such as "Bearer \${NODE_KEY}"
+  5:10: tracing.share: expected a share from 0 to 1, got 2
+# the whole address of a collector of traces
+| upstreams: [{ name: a, url: "http://a/v1" }]
+| tracing: { endpoint: "http://a:4318/v1/traces" }
+  2:22: tracing.endpoint: must end before /v1/traces, which is appended
+# everything at once
+| listen: { hots: x, port: 9090 }
+| upstreams:
+|   - name: full a
+|     url: \${NOPE}
+|     tierr: archival
+|   - { name: b, url: "http://b/v1", tier: archive }
+| upstream:
+|   timeout: 20s
+  1:11: listen.hots: unknown key (did you mean "host"?)
+  1:26: listen.port: listen.port and operations.port are both 9090
+  3:11: upstreams[0].name: expected a letter, then at most 62 letters, digits or any of "._-", got "full a"
+  4:10: upstreams[0].url: the environment variable NOPE is not set
+  5:5: upstreams[0].tierr: unknown key (did you mean "tier"?)
+  6:42: upstreams[1].tier: expected "full" or "archival", got "archive" (did you mean "archival"?)
+  8:12: upstream.timeout: upstream.timeout (20s) is longer than upstream.deadline (10s)
+`;
 
-for (const { claim, text, problems } of files) {
-  test(`wrong: ${claim}`, (t) => assert.deepEqual(problemsOf(t, text), problems));
+for (const entry of files.split('\n# ').slice(1)) {
+  const [claim, ...lines] = entry.trimEnd().split('\n');
+  const startingWith = (mark: string) =>
+    lines.filter((line) => line.startsWith(mark)).map((line) => line.slice(mark.length));
+  test(`wrong: ${claim}`, (t) => {
+    const text = startingWith('| ').map((line) => `${line}\n`);
+    const problems = startingWith('  ').map((line) => `F:${line}`);
+    assert.deepEqual(problemsOf(t, text.join('')), problems);
+  });
 }
 
 test('a missing file is a problem', () => {

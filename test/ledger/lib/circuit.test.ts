@@ -26,6 +26,9 @@ const policies: readonly Policy[] = [
 
 const anyPolicy = fc.constantFrom(...policies);
 const manyMs = fc.nat(100_000);
+const someMs = fc.integer({ min: 1, max: 100_000 });
+const anyCause = fc.constantFrom('one' as const, 'other' as const);
+const anyEvents = fc.array(fc.constantFrom('one' as const, 'other' as const, 'answer' as const));
 
 function failuresOf({ opensAfter }: Policy, cause: Cause): number {
   return opensAfter?.[cause] ?? 1;
@@ -55,26 +58,22 @@ test('a new circuit is closed, and asks for no trial', () => {
 
 test('failures of one cause in a row open it, counted apart from other causes, and an answer begins anew', () => {
   fc.assert(
-    fc.property(
-      anyPolicy,
-      fc.array(fc.constantFrom('one' as const, 'other' as const, 'answer' as const)),
-      (policy, events) => {
-        const circuit = new Circuit(policy);
-        const rows = { one: 0, other: 0 };
-        for (const [nowMs, event] of events.entries()) {
-          if (event === 'answer') {
-            assert.equal(circuit.succeed(nowMs, nowMs), false);
-            rows.one = rows.other = 0;
-            continue;
-          }
-          rows[event] += 1;
-          const isEnough = rows[event] === failuresOf(policy, event);
-          assert.equal(circuit.fail(event, nowMs, nowMs), isEnough ? policy.firstMs : undefined);
-          assert.deepEqual([circuit.isOpen, circuit.cause], [isEnough, isEnough ? event : undefined]);
-          if (isEnough) return;
+    fc.property(anyPolicy, anyEvents, (policy, events) => {
+      const circuit = new Circuit(policy);
+      const rows = { one: 0, other: 0 };
+      for (const [nowMs, event] of events.entries()) {
+        if (event === 'answer') {
+          assert.equal(circuit.succeed(nowMs, nowMs), false);
+          rows.one = rows.other = 0;
+          continue;
         }
-      },
-    ),
+        rows[event] += 1;
+        const isEnough = rows[event] === failuresOf(policy, event);
+        assert.equal(circuit.fail(event, nowMs, nowMs), isEnough ? policy.firstMs : undefined);
+        assert.deepEqual([circuit.isOpen, circuit.cause], [isEnough, isEnough ? event : undefined]);
+        if (isEnough) return;
+      }
+    }),
   );
 });
 
@@ -104,27 +103,22 @@ test('a trial in flight is the only one; without an outcome the next is due afte
 
 test('answered trials close it, as many in a row as the cause asks for, one right after the other', () => {
   fc.assert(
-    fc.property(
-      anyPolicy,
-      fc.constantFrom('one' as const, 'other' as const),
-      fc.array(fc.boolean()),
-      (policy, cause, outcomes) => {
-        const circuit = new Circuit(policy);
-        for (let count = 1; count <= failuresOf(policy, cause); count += 1) circuit.fail(cause, 0, 0);
-        const enough = policy.closesAfter?.[cause] ?? 1;
-        let [nowMs, inARow] = [0, 0];
-        for (const isAnswered of outcomes) {
-          nowMs += policy.longestMs;
-          assert.equal(circuit.beginTrial(nowMs, 0), true);
-          const waitMs = circuit.endTrial(isAnswered, nowMs);
-          inARow = isAnswered ? inARow + 1 : 0;
-          assert.equal(circuit.isOpen, inARow < enough);
-          if (inARow === enough) return assert.deepEqual([waitMs, circuit.cause], [undefined, undefined]);
-          assert.equal(waitMs === 0, isAnswered);
-          assert.equal(circuit.state(nowMs), isAnswered ? 'half open' : 'open');
-        }
-      },
-    ),
+    fc.property(anyPolicy, anyCause, fc.array(fc.boolean()), (policy, cause, outcomes) => {
+      const circuit = new Circuit(policy);
+      for (let count = 1; count <= failuresOf(policy, cause); count += 1) circuit.fail(cause, 0, 0);
+      const enough = policy.closesAfter?.[cause] ?? 1;
+      let [nowMs, inARow] = [0, 0];
+      for (const isAnswered of outcomes) {
+        nowMs += policy.longestMs;
+        assert.equal(circuit.beginTrial(nowMs, 0), true);
+        const waitMs = circuit.endTrial(isAnswered, nowMs);
+        inARow = isAnswered ? inARow + 1 : 0;
+        assert.equal(circuit.isOpen, inARow < enough);
+        if (inARow === enough) return assert.deepEqual([waitMs, circuit.cause], [undefined, undefined]);
+        assert.equal(waitMs === 0, isAnswered);
+        assert.equal(circuit.state(nowMs), isAnswered ? 'half open' : 'open');
+      }
+    }),
   );
 });
 
@@ -225,24 +219,18 @@ test('a hold opens it, and a longer or shorter one replaces it', () => {
 
 test('at the end of the time that it is held for a trial is due, whatever the pause and its trials', () => {
   fc.assert(
-    fc.property(
-      anyPolicy,
-      fc.integer({ min: 1, max: 100_000 }),
-      manyMs,
-      fc.nat(12),
-      (policy, heldMs, firstMs, trials) => {
-        const circuit = opened(policy);
-        circuit.hold('one', firstMs, 1_000, 0);
-        circuit.hold('one', heldMs, 1_000, 0);
-        for (let nowMs = 0, trial = 0; trial < trials && nowMs < heldMs; trial += 1, nowMs += 5_000) {
-          const isTrial = circuit.beginTrial(nowMs, 1_000);
-          if (isTrial && trial % 3 > 0) circuit.endTrial(false, nowMs);
-        }
-        assert.equal(circuit.state(heldMs), 'half open');
-        assert.equal(circuit.beginTrial(heldMs, 1_000), true);
-        assert.equal(circuit.state(heldMs + 1_000), 'open');
-      },
-    ),
+    fc.property(anyPolicy, someMs, manyMs, fc.nat(12), (policy, heldMs, firstMs, trials) => {
+      const circuit = opened(policy);
+      circuit.hold('one', firstMs, 1_000, 0);
+      circuit.hold('one', heldMs, 1_000, 0);
+      for (let nowMs = 0, trial = 0; trial < trials && nowMs < heldMs; trial += 1, nowMs += 5_000) {
+        const isTrial = circuit.beginTrial(nowMs, 1_000);
+        if (isTrial && trial % 3 > 0) circuit.endTrial(false, nowMs);
+      }
+      assert.equal(circuit.state(heldMs), 'half open');
+      assert.equal(circuit.beginTrial(heldMs, 1_000), true);
+      assert.equal(circuit.state(heldMs + 1_000), 'open');
+    }),
   );
 });
 
