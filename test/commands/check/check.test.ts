@@ -150,9 +150,17 @@ test('--format json reports the same to programs', async (t) => {
     problems: [{ file, line: 3, column: 22, path: 'upstreams[1].url', message }],
     warnings: ['upstream.maxAttempts is 1: a request that one upstream does not answer fails'],
     upstreams: [
-      { name: 'n0', url: node.url, reachable: true, ...known, reason: null, fault: null },
-      { name: 'n1', url: dead, reachable: false, ...unknown, reason: 'connection refused', fault: message },
-    ].map((upstream) => ({ ...upstream, tier: 'full' })),
+      { name: 'n0', tier: 'full', url: node.url, reachable: true, ...known, reason: null, fault: null },
+      {
+        name: 'n1',
+        tier: 'full',
+        url: dead,
+        reachable: false,
+        ...unknown,
+        reason: 'connection refused',
+        fault: message,
+      },
+    ],
   });
 });
 
