@@ -13,7 +13,7 @@ export class StreamTestClient implements StreamClient, EventSink {
   readonly signal = new CancelToken();
   readonly sink: EventSink = this;
   isOpen = true;
-  readonly unread = 0;
+  unread = 0;
   /** As sources have counted. */
   events = 0;
   /** Bytes so far. */

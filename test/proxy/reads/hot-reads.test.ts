@@ -10,6 +10,7 @@ import type { Caller, Read, ReadResult } from '../../../src/proxy/reads/read.ts'
 import type { Reader } from '../../../src/proxy/reads/reader.ts';
 import type { Fleet } from '../../../src/upstream/index.ts';
 import type { PublishedState, ReportedState } from '../../../src/upstream/shared-states.ts';
+import { countsIn } from '../../support/metric-counts.ts';
 import { readResource } from '../../support/reads.ts';
 import { stateAt } from '../../support/states.ts';
 
@@ -81,13 +82,8 @@ class World {
     for (const load of this.#inFlight.splice(0)) load.reject(new Error('no node'));
   }
 
-  /** The counts above 0, by result. */
-  async counts(): Promise<Readonly<Record<string, number>>> {
-    const [family] = await this.#registry.getMetricsAsJSON();
-    const { values } = family as unknown as { values: { labels: { result: string }; value: number }[] };
-    return Object.fromEntries(
-      values.filter(({ value }) => value > 0).map(({ labels, value }) => [labels.result, value]),
-    );
+  counts(): ReturnType<typeof countsIn> {
+    return countsIn(this.#registry);
   }
 }
 
@@ -105,21 +101,6 @@ function pinnedTo(read: Read, version: LedgerVersion): Read {
 function at(version: bigint): (read: Read) => string {
   return ({ subject }) => `${subject.split('/')[0]} at ${version}`;
 }
-
-test('a read that clients asked for three times within a state is made once, at the next one', async () => {
-  const world = new World();
-  const [asked, rare] = reads(2) as [Read, Read];
-  world.ask(first, 5, asked);
-  world.ask(first, 2, rare);
-  world.renew(second);
-  await world.settle();
-  world.ask(second, 2, rare);
-  world.renew(third);
-  await world.settle();
-
-  assert.deepEqual(world.begun, [at(2n)(asked)]);
-  assert.deepEqual(await world.counts(), { ahead: 1 });
-});
 
 test('reads of a state that the others do not share neither count nor begin any', async () => {
   const world = new World();

@@ -33,11 +33,7 @@ function gatewayMetrics() {
   return {
     registry,
     access: createAccessMetrics(registry, false, { keys: () => 0, plans: () => ['free'], waiting: () => 0 }),
-    cache: createCacheMetrics(registry, () => ({
-      entries: 0,
-      bytes: 0,
-      maxBytes: 0,
-    })),
+    cache: createCacheMetrics(registry, () => ({ entries: 0, bytes: 0, maxBytes: 0 })),
     encode: createEncodeMetrics(registry),
     checked: createProofMetrics(registry, () => 0),
     http: createHttpMetrics(registry, routeNames),

@@ -173,12 +173,6 @@ async function following(t: TestContext, setup?: Setup): Promise<World> {
   return world;
 }
 
-test('nobody needs it: no page is read', async (t) => {
-  const world = new World(t);
-  assert.deepEqual(await world.askedIn(5_000), []);
-  assert.equal(await world.metric('ledgergate_follower_running'), 0);
-});
-
 test('a need starts it at the head, and it stops ten seconds after the last one', async (t) => {
   const world = await following(t);
   assert.equal(await world.metric('ledgergate_follower_running'), 1);
@@ -312,20 +306,6 @@ test('a transaction that is too large is not read again and again while it is th
   world.advance(1);
   assert.deepEqual([...new Set(await world.askedIn(2_000))], ['1002+100', '1002+10', '1002+2', '1003+1', '1004+1']);
   assert.equal(world.next, 1_004);
-});
-
-test('after a rollback it goes on where the histories part', async (t) => {
-  const world = await following(t);
-  world.advance(450);
-  await world.pass(200);
-  world.log.length = 0;
-  world.fork = 1_180;
-  world.replaceLedger();
-  await world.pass(200);
-  assert.deepEqual(world.rollbacks, [1_180n]);
-  assert.equal(world.log[0], 'rolled back 1180');
-  assert.equal(world.tail.hashOf(v(1_200)), world.hashAt(1_200));
-  assert.equal(world.next, 1_451);
 });
 
 test('after a rollback to a ledger that is shorter it goes on at its head', async (t) => {

@@ -9,6 +9,7 @@ import { PageProof, type PageMismatch } from '../../../../src/proxy/reads/follow
 import { cutPage } from '../../../../src/proxy/reads/follower/page.ts';
 import type { FleetRequest } from '../../../../src/upstream/dispatch/fleet-request.ts';
 import { until } from '../../../support/eventually.ts';
+import { countsIn } from '../../../support/metric-counts.ts';
 import { ledgerInfo } from '../../../support/ledger-info.ts';
 
 const hashOf = (version: number): string => `0x${hash('sha256', String(version))}`;
@@ -58,13 +59,7 @@ async function proofOf(answers: Answers, share = 1) {
   const text = `[${[10, 11, 12].map(textOf).join()}]`;
   const page = await cutPage(answerOf({ body: text }), 10n as LedgerVersion, undefined);
   assert.ok(page);
-  const counts = async (): Promise<Record<string, number>> => {
-    const family = (await registry.getMetricsAsJSON()).find(({ name }) => name === 'ledgergate_follower_checks_total');
-    const values = (family?.values ?? []) as unknown as { labels: { result: string }; value: number }[];
-    return Object.fromEntries(
-      values.filter(({ value }) => value > 0).map(({ labels, value }) => [labels.result, value]),
-    );
-  };
+  const counts = () => countsIn(registry, 'ledgergate_follower_checks_total');
   const checked = (result: string, count: number) => until(async () => ((await counts())[result] ?? 0) >= count);
   return { proof, tail, page, fleet, asked, mismatches, counts, checked };
 }

@@ -10,6 +10,7 @@ import type { Page } from '../../../../src/proxy/reads/follower/page.ts';
 import type { Caller, DemandingCaller, Read, ReadResult } from '../../../../src/proxy/reads/read.ts';
 import type { TailListener } from '../../../../src/proxy/reads/follower/tail.ts';
 import { Waits } from '../../../../src/proxy/reads/follower/waits.ts';
+import { countsIn } from '../../../support/metric-counts.ts';
 import { readTransaction } from '../../../support/reads.ts';
 
 const accepted = new Submissions();
@@ -114,16 +115,12 @@ class World {
     await turn();
   }
 
-  /** Answers of each kind so far. */
-  async counts(): Promise<Readonly<Record<string, number>>> {
-    const [family] = await this.registry.getMetricsAsJSON();
-    const { values } = family as unknown as { values: { labels: { by: string }; value: number }[] };
-    return Object.fromEntries(values.filter(({ value }) => value > 0).map(({ labels, value }) => [labels.by, value]));
+  counts(): ReturnType<typeof countsIn> {
+    return countsIn(this.registry);
   }
 }
 
 const byHash = '/transactions/by_hash/';
-const waitByHash = '/transactions/wait_by_hash/';
 const typeOf = ({ entry }: ReadResult): string => /"type":"(\w+)"/.exec(entry.body.toString())?.[1] ?? 'none';
 
 test('a page answers all that wait for a transaction, which a node was asked for once', async (t) => {
@@ -281,18 +278,6 @@ for (const [what, change] of changes) {
     assert.deepEqual(await world.counts(), { node: 1 });
   });
 }
-
-test('while no page comes, and in BCS, callers share the long poll of a node', async (t) => {
-  const world = new World(t);
-  const inBcs = world.join(one, new CancelToken(), 'application/x-bcs');
-  assert.deepEqual(await world.answer(resultOf('\u0001')), [waitByHash]);
-  assert.equal((await inBcs).entry.body.length, 1);
-
-  world.isCurrent = false;
-  const wait = world.join(one);
-  assert.deepEqual(await world.answer(pending(one)), [waitByHash]);
-  assert.equal(typeOf(await wait), 'pending_transaction');
-});
 
 test('a long poll whose node is behind ends with what another read found committed meanwhile', async (t) => {
   const world = new World(t);

@@ -4,18 +4,18 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { test } from 'node:test';
 import type { Freshness, InfoBody } from '../../../../src/proxy/reads/freshness.ts';
 import { InfoStreams } from '../../../../src/proxy/reads/streams/info-streams.ts';
-import type { Pulse } from '../../../../src/proxy/reads/streams/pulse.ts';
 import type { StreamClient } from '../../../../src/proxy/reads/push.ts';
 import type { PublishedState } from '../../../../src/upstream/shared-states.ts';
 import { stateAt } from '../../../support/states.ts';
 import { StreamTestClient } from '../../../support/stream-clients.ts';
+import { TestPulse } from '../../../support/test-pulse.ts';
 
 /** Streams whose beats the test gives, of clients whose past it sets. */
 class World {
   generation = 0;
   /** Versions that clients have got. */
   readonly seen = new Map<StreamClient, bigint>();
-  isListening = false;
+  readonly beats = new TestPulse(() => this.generation);
   readonly streams: InfoStreams;
   readonly #infos = new Map<PublishedState, InfoBody>();
 
@@ -24,7 +24,7 @@ class World {
       infoAt: (state: PublishedState, client: StreamClient) =>
         (this.seen.get(client) ?? 0n) > state.info.version ? undefined : this.#infoOf(state),
     } as unknown as Freshness;
-    this.streams = new InfoStreams(freshness, this.#pulse());
+    this.streams = new InfoStreams(freshness, this.beats.pulse);
   }
 
   open(version: bigint, client = new StreamTestClient()): StreamTestClient {
@@ -33,20 +33,8 @@ class World {
   }
 
   async beat(version: bigint): Promise<void> {
-    if (this.isListening) this.streams.onBeat(stateAt(version));
+    this.beats.beat(version);
     for (let turns = 0; turns < 16; turns += 1) await turn();
-  }
-
-  #pulse(): Pulse {
-    const generation = (): number => this.generation;
-    const pulse = {
-      get generation() {
-        return generation();
-      },
-      join: () => (this.isListening = true),
-      leave: () => (this.isListening = false),
-    };
-    return pulse as unknown as Pulse;
   }
 
   #infoOf(state: PublishedState): InfoBody {
@@ -129,12 +117,12 @@ test('clients that leave are forgotten, and the last one ends the listening', as
   const [one, other] = [world.open(1n), world.open(1n)];
   one.end();
   await world.beat(2n);
-  assert.deepEqual([one.take().length, other.take().length, world.isListening], [1, 2, true]);
+  assert.deepEqual([one.take().length, other.take().length, world.beats.isListening], [1, 2, true]);
   other.end();
-  assert.equal(world.isListening, false);
+  assert.equal(world.beats.isListening, false);
 
   const gone = new StreamTestClient();
   gone.end();
   world.open(1n, gone);
-  assert.equal(world.isListening, false);
+  assert.equal(world.beats.isListening, false);
 });

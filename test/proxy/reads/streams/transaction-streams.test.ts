@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { test } from 'node:test';
 import type { AdmittedRequest } from '../../../../src/access/index.ts';
-import { CancelToken, GatewayError, type LedgerVersion } from '../../../../src/ledger/index.ts';
+import { GatewayError, type LedgerVersion } from '../../../../src/ledger/index.ts';
 import { PastPages } from '../../../../src/proxy/reads/streams/past-pages.ts';
-import type { EventSink, StreamClient } from '../../../../src/proxy/reads/push.ts';
+import type { StreamClient } from '../../../../src/proxy/reads/push.ts';
 import type { Read, ReadResult } from '../../../../src/proxy/reads/read.ts';
 import { cutPage, type Filter } from '../../../../src/proxy/reads/follower/page.ts';
 import { Tail } from '../../../../src/proxy/reads/follower/tail.ts';
@@ -13,7 +13,8 @@ import { TransactionStreams } from '../../../../src/proxy/reads/streams/transact
 import { LargeAnswerError } from '../../../../src/upstream/index.ts';
 import { fc } from '../../../support/fast-check.ts';
 import { ledgerInfo } from '../../../support/ledger-info.ts';
-import { stateAt } from '../../../support/states.ts';
+import { StreamTestClient } from '../../../support/stream-clients.ts';
+import { live, TestPulse } from '../../../support/test-pulse.ts';
 
 const v = (version: number | bigint): LedgerVersion => BigInt(version) as LedgerVersion;
 const hashOf = (version: bigint, history: string): string => `0x${history}${version.toString(16).padStart(63, '0')}`;
@@ -22,50 +23,29 @@ function idsOf(first: number, end: number): readonly string[] {
   return Array.from({ length: end - first }, (_, index) => `${first + index}`);
 }
 
-/** The reading end of a stream. */
-class Client implements EventSink {
-  isOpen = true;
-  unread = 0;
-  onEnd = (): void => {};
+/** The reading end of a stream, which may have unread bytes. */
+class Client extends StreamTestClient {
   ended: string | undefined;
-  readonly sent: Buffer[] = [];
-  readonly signal = new CancelToken();
-  /** What further reads cost; absent: the endpoint is open. */
-  admitted: AdmittedRequest | undefined;
 
-  send(frames: Buffer): boolean {
-    if (this.isOpen) this.sent.push(frames);
-    return this.isOpen;
-  }
-
-  end(reason: string): void {
-    this.isOpen = false;
+  override end(reason = 'client'): void {
     this.ended = reason;
-    this.signal.abort(new Error(reason));
+    super.end();
   }
 
   /** Ids of all events, with the name of those that are no transaction. */
   get ids(): readonly string[] {
-    const text = Buffer.concat(this.sent).toString();
-    return text
-      .split('\n\n')
-      .filter((event) => event !== '')
-      .map((event) => {
-        const [, id] = /^id: (.*)$/m.exec(event) ?? [];
-        const [, name = 'none'] = /^event: (.*)$/m.exec(event) ?? [];
-        return name === 'transaction' ? `${id}` : `${name} ${id}`;
-      });
+    const texts = Buffer.concat(this.frames).toString().split('\n\n').slice(0, -1);
+    return texts.map((event) => {
+      const [, id] = /^id: (.*)$/m.exec(event) ?? [];
+      const [, name = 'none'] = /^event: (.*)$/m.exec(event) ?? [];
+      return name === 'transaction' ? `${id}` : `${name} ${id}`;
+    });
   }
 
   /** It has the transactions from `first` to before `end`, in order, and nothing else. */
   assertHas(first: number, end: number): void {
     assert.deepEqual(this.ids, idsOf(first, end));
   }
-}
-
-/** Each generation begins with a purge. */
-function purgesOf(fleet: { readonly generation: number }): { readonly purges: number } {
-  return Object.defineProperty({ purges: 0 }, 'purges', { get: () => fleet.generation });
 }
 
 /** One gateway's streams. */
@@ -83,66 +63,47 @@ class World {
   padding = 0;
   timeMs = 0;
   /** Replaces the answer to a page read. */
-  answer: ((read: Read) => ReadResult | Error | Promise<ReadResult>) | undefined;
+  answer: ((read: Read) => ReadResult | Error | undefined | Promise<ReadResult>) | undefined;
   readonly needs = new Set<() => boolean>();
+  readonly #purges = live({ purges: () => this.fleet.generation });
   readonly tail = new Tail(
     this.fleet,
-    purgesOf(this.fleet),
+    this.#purges,
     () => 100_000_000,
     () => this.timeMs,
   );
-  isListening = false;
-  readonly #pages: PastPages;
+  readonly beats = new TestPulse(() => this.fleet.generation);
   readonly streams: TransactionStreams;
 
   constructor() {
-    const { fleet } = this;
-    const reader = {
-      get purges() {
-        return fleet.generation;
-      },
-      isLarge: () => false,
-      find: () => undefined,
-      load: async (read: Read) => {
-        this.asked.push(read.subject);
-        const given = await this.answer?.(read);
-        if (given instanceof Error) throw given;
-        return given ?? resultOf(200, this.bodyOf(read));
-      },
-    };
-    this.#pages = new PastPages(reader, this.tail);
+    const reader = live({
+      purges: () => this.fleet.generation,
+      isLarge: () => () => false,
+      find: () => () => undefined,
+      load: () => (read: Read) => this.#load(read),
+    });
     const freshness = {
       findLedgerInfo: () => ({ body: Buffer.alloc(0), version: v(this.head) }),
       ledgerInfo: () => Promise.reject(new Error('not asked')),
       recordSeen: (_: unknown, version: bigint) => this.seen.push(version),
     };
-    const pulse = {
-      get generation() {
-        return fleet.generation;
-      },
-      join: () => {
-        const isNew = !this.isListening;
-        this.isListening = true;
-        return isNew;
-      },
-      leave: () => (this.isListening = false),
-    };
-    const { needs } = this;
-    this.streams = new TransactionStreams(
-      this.#pages,
-      freshness,
-      this.tail,
-      { needs },
-      pulse,
-      this.settings,
-      () => this.timeMs,
-    );
+    const { tail, needs, settings } = this;
+    const pages = new PastPages(reader, tail);
+    const { pulse } = this.beats;
+    this.streams = new TransactionStreams(pages, freshness, tail, { needs }, pulse, settings, () => this.timeMs);
   }
 
   transaction(version: bigint, history = this.historyOf(version)): string {
     const sender = version % 10n === 0n ? '0xa' : '0xb';
     const padding = 'x'.repeat(this.padding);
     return JSON.stringify({ version: String(version), hash: hashOf(version, history), sender, padding });
+  }
+
+  async #load(read: Read): Promise<ReadResult> {
+    this.asked.push(read.subject);
+    const given = await this.answer?.(read);
+    if (given instanceof Error) throw given;
+    return given ?? resultOf(200, this.bodyOf(read));
   }
 
   #list(first: bigint, end: bigint): Buffer {
@@ -159,16 +120,10 @@ class World {
 
   /** The follower reads [first, end). */
   async follow(first: number, end: number): Promise<void> {
-    const answer = {
-      status: 200,
-      headers: { 'content-type': 'application/json' },
-      info: ledgerInfo({ version: 1_000_000n }),
-      coding: undefined,
-      isFramed: true,
-      body: this.#list(BigInt(first), BigInt(end)),
-      upstream: { name: 'one' },
-    };
-    const page = await cutPage(answer, v(first), undefined);
+    const body = this.#list(BigInt(first), BigInt(end));
+    const info = ledgerInfo({ version: 1_000_000n });
+    const answer = { status: 200, headers: { 'content-type': 'application/json' }, info, coding: undefined, body };
+    const page = await cutPage({ ...answer, isFramed: true, upstream: { name: 'one' } }, v(first), undefined);
     assert.ok(page);
     this.tail.take(page);
   }
@@ -177,7 +132,7 @@ class World {
   async beat(head?: number): Promise<void> {
     if (head !== undefined) this.head = BigInt(head);
     this.timeMs += 100;
-    if (this.isListening) this.streams.onBeat(stateAt(v(this.head)));
+    this.beats.beat(this.head);
     for (let turns = 0; turns < 40; turns += 1) await turn();
   }
 
@@ -185,13 +140,10 @@ class World {
     { cursor, isResumed = false, filter }: { cursor?: number; isResumed?: boolean; filter?: Filter },
     client = new Client(),
   ): Promise<Client> {
-    const { admitted, signal } = client;
-    const caller = { headers: {}, socket: {}, client: 'one', route: 'transactions', admitted, signal, sink: client };
-    const parts = caller as unknown as StreamClient;
     const request = { cursor: cursor === undefined ? undefined : v(cursor), isResumed };
-    const start = await this.streams.prepare(request, parts);
+    const start = await this.streams.prepare(request, client);
     assert.ok('cursor' in start);
-    this.streams.open(parts, start, filter);
+    this.streams.open(client, start, filter);
     return client;
   }
 }
@@ -201,6 +153,7 @@ function resultOf(status: number, body: Buffer): ReadResult {
   return { entry: { status, body, lifetimeMs: status === 200 ? 1 : 0 }, isProvisional: false, source } as ReadResult;
 }
 
+const noNode = new GatewayError('unavailable', 'no node', { reason: 'no node' });
 const ofSender: Filter = { key: 'of 0xa', matches: ({ sender }) => sender === '0xa' };
 
 test('streams in step share the buffers of the tail, and none is ahead of the shared state', async () => {
@@ -219,16 +172,16 @@ test('streams in step share the buffers of the tail, and none is ahead of the sh
   await world.beat(119);
   one.assertHas(100, 120);
   other.assertHas(100, 120);
-  assert.equal(one.sent[0], other.sent[0]);
+  assert.equal(one.frames[0], other.frames[0]);
   assert.deepEqual(filtered.ids, ['100', '110']);
   assert.deepEqual(new Set(world.seen), new Set([119n]));
   await world.beat(119);
-  assert.equal(one.sent.length, 1);
+  assert.equal(one.frames.length, 1);
   await world.beat(129);
   one.assertHas(100, 130);
   assert.deepEqual(world.asked, []);
   for (const client of [one, other, filtered]) client.end('client');
-  assert.equal(world.isListening, false);
+  assert.equal(world.beats.isListening, false);
   assert.deepEqual(
     [...world.needs].map((needs) => needs()),
     [false],
@@ -252,7 +205,7 @@ test('a stream that is behind reads pages that end at hundreds, and goes on from
   await world.beat(459);
   first.assertHas(137, 460);
   second.assertHas(199, 460);
-  assert.equal(first.sent.at(-1), second.sent.at(-1));
+  assert.equal(first.frames.at(-1), second.frames.at(-1));
 });
 
 test('a page that the tail has lost, or does not get, is read', async () => {
@@ -285,7 +238,7 @@ test('transactions above the shared state are not sent, though a node has them',
   const client = await world.open({ cursor: 120 });
   world.answer = () => {
     world.head = 180n;
-    return undefined as unknown as ReadResult;
+    return undefined;
   };
   await world.beat();
   client.assertHas(120, 150);
@@ -311,12 +264,12 @@ test('a rollback is an event, after which the stream goes on from its version', 
   await world.follow(105, 113);
   await world.beat(112);
   assert.deepEqual(follows.ids.slice(10), ['rollback 104', ...idsOf(105, 113)]);
-  assert.match(follows.sent[1]?.toString() ?? '', /\ndata: {"version":"105"}\n\n$/);
+  assert.match(follows.frames[1]?.toString() ?? '', /\ndata: {"version":"105"}\n\n$/);
   // It has asked for nothing before 108, and a client that resumes has had what came before.
   assert.deepEqual(begins.ids, ['108', '109', 'rollback 107', ...idsOf(108, 113)]);
   assert.deepEqual(resumed.ids, ['106', '107', '108', '109', 'rollback 104', ...idsOf(105, 113)]);
   assert.deepEqual(ahead.ids, []);
-  assert.ok(follows.sent.at(-1)?.includes(hashOf(112n, 'b')));
+  assert.ok(follows.frames.at(-1)?.includes(hashOf(112n, 'b')));
 });
 
 test('without a tail to compare, what is above the state of a new ledger is withdrawn', async () => {
@@ -343,53 +296,6 @@ test('a ledger that was replaced before a stream began is no event of it', async
   ahead.assertHas(160, 162);
 });
 
-test('pages of the history before are not sent, be they in flight or half sent', async () => {
-  const world = new World();
-  const isOfB = ({ sent }: Client, first: number, end: number): void => {
-    const last = sent.slice(sent.findLastIndex((frames) => frames.includes('event: rollback')) + 1);
-    const expected = idsOf(first, end).map((id) => world.transaction(BigInt(id), 'b'));
-    const data = [
-      ...Buffer.concat(last)
-        .toString()
-        .matchAll(/^data: (.*)$/gm),
-    ].map(([, text]) => text);
-    assert.deepEqual(data, expected);
-  };
-  world.padding = 10_000;
-  await world.follow(900, 1_000);
-  await world.beat(999);
-  const half = await world.open({ cursor: 300 });
-  half.unread = 600_000;
-  // The first step of its page goes out, and then it waits.
-  Object.defineProperty(half, 'unread', { get: () => (half.sent.length > 0 ? 600_000 : 0), configurable: true });
-  await world.beat();
-  const sentTo = 300 + half.ids.length;
-  assert.ok(sentTo > 305 && sentTo < 400);
-  const inFlight = await world.open({ cursor: 450 });
-  const held = Promise.withResolvers<void>();
-  world.answer = async (read) => {
-    const result = resultOf(200, world.bodyOf(read));
-    await held.promise;
-    return result;
-  };
-  world.timeMs += 2_000;
-  await world.beat();
-  inFlight.assertHas(450, 500);
-  // A fork: the generation stays.
-  world.history = 'b';
-  world.tail.rollBack(v(305));
-  held.resolve();
-  world.answer = undefined;
-  Object.defineProperty(half, 'unread', { value: 0, configurable: true });
-  for (let beats = 0; beats < 3; beats += 1) {
-    world.timeMs += 2_000;
-    await world.beat(519);
-  }
-  isOfB(half, 305, 520);
-  isOfB(inFlight, 450, 520);
-  assert.deepEqual(inFlight.ids, [...idsOf(450, 500), 'rollback 449', ...idsOf(450, 520)]);
-});
-
 test('a rollback between two turns of one beat withdraws the frames that its streams share', async () => {
   const world = new World();
   world.head = 104n;
@@ -404,7 +310,7 @@ test('a rollback between two turns of one beat withdraws the frames that its str
   await world.follow(105, 112);
   await world.beat(111);
   assert.deepEqual(last.ids, ['rollback 104', ...idsOf(105, 112)]);
-  assert.ok(!Buffer.concat(last.sent).includes('"hash":"0xa'));
+  assert.ok(!Buffer.concat(last.frames).includes('"hash":"0xa'));
   assert.deepEqual(clients[0]?.ids, [...idsOf(105, 110), 'rollback 104', ...idsOf(105, 112)]);
 });
 
@@ -432,7 +338,7 @@ test('a rollback to the genesis empties the last id', async () => {
   await world.beat();
   world.tail.rollBack(v(0));
   await world.beat(0);
-  assert.equal(client.sent.at(-1)?.toString(), 'id: \nevent: rollback\ndata: {"version":"0"}\n\n');
+  assert.equal(client.frames.at(-1)?.toString(), 'id: \nevent: rollback\ndata: {"version":"0"}\n\n');
 });
 
 test('a page that was asked for before the ledger was replaced, or is of another history, is not sent', async () => {
@@ -441,7 +347,7 @@ test('a page that was asked for before the ledger was replaced, or is of another
   const client = await world.open({ cursor: 150 });
   world.answer = () => {
     world.fleet.generation += 1;
-    return undefined as unknown as ReadResult;
+    return undefined;
   };
   await world.beat();
   client.assertHas(150, 200);
@@ -467,7 +373,7 @@ test('a filter that lets nothing pass moves the last id on every 1,000 versions'
     await world.beat(first + 299);
   }
   assert.deepEqual(client.ids, ['none 1299']);
-  assert.equal(client.sent[0]?.toString(), 'id: 1299\n\n');
+  assert.equal(client.frames[0]?.toString(), 'id: 1299\n\n');
 });
 
 /** A reader that takes nothing is held for 30 s. */
@@ -493,37 +399,26 @@ test('a stream that catches up waits for its reader, and ends when that takes no
   client.unread = 0;
   for (let turns = 0; turns < 20; turns += 1) await world.beat();
   client.assertHas(0, 1_000);
-  assert.ok(client.sent.every(({ length }) => length < 512 * 1024));
+  assert.ok(client.frames.every(({ length }) => length < 512 * 1024));
   const stuck = await world.open({ cursor: 0 });
   stuck.unread = 600_000;
   await assertSlow(world, stuck);
 });
 
-test('a transaction above the bound waits until all before it is read', async () => {
+test('a transaction above the bound waits until all before it is read; a reader that takes nothing is a slow one', async () => {
   const world = new World();
   await world.beat(149);
-  const client = await world.open({ cursor: 149 });
+  const [client, stuck] = [await world.open({ cursor: 149 }), await world.open({ cursor: 149 })];
   await world.beat();
   world.padding = 600_000;
   await world.follow(150, 152);
-  client.unread = 1;
+  for (const each of [client, stuck]) each.unread = 1;
   await world.beat(151);
   client.assertHas(149, 150);
   client.unread = 0;
   await world.beat();
   client.assertHas(149, 152);
-});
-
-test('a reader that takes nothing ahead of a transaction above the bound is a slow one', async () => {
-  const world = new World();
-  await world.beat(149);
-  const client = await world.open({ cursor: 149 });
-  await world.beat();
-  world.padding = 600_000;
-  await world.follow(150, 152);
-  client.unread = 1;
-  await world.beat(151);
-  await assertSlow(world, client);
+  await assertSlow(world, stuck);
 });
 
 test('transactions of more than a mebibyte are streamed out of pages, as all are', async () => {
@@ -560,7 +455,7 @@ test('what nodes have pruned ends a stream with their answer', async () => {
   world.answer = () => resultOf(410, Buffer.from('{"error_code":\n"version_pruned"}'));
   await world.beat();
   assert.equal(client.ended, 'pruned');
-  assert.equal(client.sent.at(-1)?.toString(), 'event: failure\ndata: {"error_code":\ndata: "version_pruned"}\n\n');
+  assert.equal(client.frames.at(-1)?.toString(), 'event: failure\ndata: {"error_code":\ndata: "version_pruned"}\n\n');
   const refused = await world.streams.prepare({ cursor: v(10), isResumed: false }, {} as StreamClient);
   assert.equal('refused' in refused && refused.refused.entry.status, 410);
 });
@@ -570,7 +465,7 @@ test('a failed page is read again, ever later', async () => {
   await world.beat(249);
   const client = await world.open({ cursor: 190 });
   const failures: (() => ReadResult | Error)[] = [
-    () => new GatewayError('unavailable', 'no node', { reason: 'no node' }),
+    () => noNode,
     () => resultOf(503, Buffer.from('{}')),
     () => resultOf(200, Buffer.from('[]')),
     () => resultOf(200, Buffer.from('[{"version":"190"}]')),
@@ -590,7 +485,7 @@ test('a page too large for one answer is read in shorter ones', async () => {
   const world = new World();
   world.answer = ({ extent }) => {
     if (extent?.kind === 'list' && extent.limit > 1 && extent.first < 205) throw new LargeAnswerError();
-    return undefined as unknown as ReadResult;
+    return undefined;
   };
   await world.beat(229);
   const client = await world.open({ cursor: 203 });
@@ -610,14 +505,13 @@ test('a page too large for one answer is read in shorter ones', async () => {
 test('a page that only a node has is charged once more, and waits where the plan refuses it', async () => {
   const world = new World();
   await world.beat(399);
-  const client = new Client();
   const charges: unknown[] = [];
   const next = {
     follow: ({ outcome }: { outcome: string }) => charges.push(outcome),
     settle: () => charges.push('settled'),
   };
   let isRefused = true;
-  client.admitted = { again: () => (isRefused ? undefined : next) } as unknown as AdmittedRequest;
+  const client = new Client('one', { again: () => (isRefused ? undefined : next) } as unknown as AdmittedRequest);
   await world.open({ cursor: 150 }, client);
   await world.beat();
   client.assertHas(150, 200);
@@ -632,12 +526,12 @@ test('a page that only a node has is charged once more, and waits where the plan
 test("a share in another client's page costs no time of a node", async () => {
   const world = new World();
   await world.beat(399);
-  const client = new Client();
   const costs: unknown[] = [];
   const next = {
     follow: ({ outcome, upstreamMs }: object & Record<string, unknown>) => costs.push([outcome, upstreamMs]),
   };
-  client.admitted = { again: () => ({ ...next, settle: () => undefined }) } as unknown as AdmittedRequest;
+  const again = () => ({ ...next, settle: () => undefined });
+  const client = new Client('one', { again } as unknown as AdmittedRequest);
   await world.open({ cursor: 150 }, client);
   const source = { kind: 'upstream', name: 'one', isCollapsed: true, tookMs: 70, retryAfter: undefined } as const;
   world.answer = () => ({ entry: { status: 404, body: Buffer.from('{}') }, source }) as ReadResult;
@@ -665,7 +559,7 @@ test('a client that left before its stream began leaves nothing', async () => {
   const client = new Client();
   client.end('client');
   await world.open({}, client);
-  assert.equal(world.isListening, false);
+  assert.equal(world.beats.isListening, false);
 });
 
 /** What may happen to a stream's ledger, and to the parts that it comes from. */
@@ -689,7 +583,7 @@ const step = fc.oneof(
 );
 
 /** The transactions of a client, without those that were withdrawn. */
-function keptOf({ sent }: Client): readonly (readonly [id: string, data: string])[] {
+function keptOf({ frames: sent }: Client): readonly (readonly [id: string, data: string])[] {
   const kept: (readonly [string, string])[] = [];
   for (const event of Buffer.concat(sent).toString().split('\n\n').slice(0, -1)) {
     const [id = '', name = '', data = ''] = event.split('\n').map((line) => line.slice(line.indexOf(': ') + 2));
@@ -703,7 +597,7 @@ test('whatever is lost, late, failing or rolled back: each version once, in orde
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
       const world = new World();
-      const histories: { readonly from: bigint; readonly name: string }[] = [{ from: 0n, name: '0' }];
+      let histories: { readonly from: bigint; readonly name: string }[] = [{ from: 0n, name: '0' }];
       world.historyOf = (version) => histories.findLast(({ from }) => from <= version)?.name ?? '';
       world.head = 999n;
       let names = 0;
@@ -730,23 +624,19 @@ test('whatever is lost, late, failing or rolled back: each version once, in orde
           let left = each.times;
           world.answer = () => {
             left -= 1;
-            return left < 0
-              ? (undefined as unknown as ReadResult)
-              : new GatewayError('unavailable', 'no node', { reason: 'no node' });
+            return left < 0 ? undefined : noNode;
           };
         }
         if (each.kind === 'read') for (const { client } of streams) client.unread = each.unread;
-        if (each.kind === 'hold') {
-          world.answer = async (read) => {
+        if (each.kind === 'hold')
+          world.answer = (read) => {
             const result = resultOf(200, world.bodyOf(read));
-            await held.promise;
-            return result;
+            return held.promise.then(() => result);
           };
-        }
         if (each.kind === 'back') {
           const from = world.head - BigInt(each.by);
           if (from < 900n) continue;
-          histories.splice(0, Infinity, ...histories.filter((history) => history.from < from));
+          histories = histories.filter((history) => history.from < from);
           names += 1;
           histories.push({ from, name: (names % 16).toString(16) });
           if (each.isFork) world.tail.doubt();

@@ -7,15 +7,14 @@ import { GatewayError } from '../../../../src/ledger/errors.ts';
 import type { CancelSignal } from '../../../../src/ledger/stop.ts';
 import type { LedgerVersion } from '../../../../src/ledger/version.ts';
 import type { Freshness } from '../../../../src/proxy/reads/freshness.ts';
-import type { Pulse } from '../../../../src/proxy/reads/streams/pulse.ts';
 import type { StreamClient } from '../../../../src/proxy/reads/push.ts';
 import type { Caller, Read, ReadResult, Source } from '../../../../src/proxy/reads/read.ts';
 import type { Reader } from '../../../../src/proxy/reads/reader.ts';
 import { Watches } from '../../../../src/proxy/reads/streams/watches.ts';
 import type { ReportedState } from '../../../../src/upstream/shared-states.ts';
 import { readResource, readView } from '../../../support/reads.ts';
-import { stateAt } from '../../../support/states.ts';
 import { StreamTestClient } from '../../../support/stream-clients.ts';
+import { live, TestPulse } from '../../../support/test-pulse.ts';
 
 const [balance, supply] = ['0xa', '0xb'].map((address) => readResource(address, '0x1::coin::Coin', { query: '' })) as [
   Read,
@@ -43,7 +42,7 @@ class World {
   held: PromiseWithResolvers<void>[] | undefined;
   /** Versions that clients have got. */
   readonly seen = new Map<StreamClient, bigint>();
-  isListening = false;
+  readonly beats = new TestPulse(() => this.generation);
   readonly watches: Watches;
   #nowMs = 0;
 
@@ -64,7 +63,7 @@ class World {
     };
     const parts = { reader, freshness } as unknown as { reader: Reader; freshness: Freshness };
     const settings = live({ intervalMs: () => this.intervalMs });
-    this.watches = new Watches(parts.reader, parts.freshness, this.#pulse(), settings);
+    this.watches = new Watches(parts.reader, parts.freshness, this.beats.pulse, settings);
   }
 
   /** A client's stream begins with the answer of this version. */
@@ -78,7 +77,7 @@ class World {
   /** A beat of the pulse so many ms after the one before. */
   async beat(version: bigint, ms = 1_000): Promise<void> {
     this.#nowMs += ms;
-    if (this.isListening) this.watches.onBeat(stateAt(version));
+    this.beats.beat(version);
     await this.settle();
   }
 
@@ -114,24 +113,6 @@ class World {
     if (given instanceof GatewayError) throw given;
     return resultOf(given, version, this.source);
   }
-
-  #pulse(): Pulse {
-    return live({
-      generation: () => this.generation,
-      join: () => () => {
-        const isNew = !this.isListening;
-        this.isListening = true;
-        return isNew;
-      },
-      leave: () => () => (this.isListening = false),
-    }) as unknown as Pulse;
-  }
-}
-
-/** An object whose members are read anew at each use. */
-function live<T>(members: { readonly [Name in keyof T]: () => T[Name] }): T {
-  const names = Object.keys(members) as (keyof T & string)[];
-  return Object.defineProperties({}, Object.fromEntries(names.map((name) => [name, { get: members[name] }]))) as T;
 }
 
 function resultOf([status, body]: readonly [number, string], version: bigint | undefined, source: Source): ReadResult {
@@ -414,9 +395,9 @@ test('the last stream of a key ends its read, and the last of all the listening'
     [false, false],
   );
   other.end();
-  assert.deepEqual([signals[0]?.aborted, world.isListening], [true, true]);
+  assert.deepEqual([signals[0]?.aborted, world.beats.isListening], [true, true]);
   third.end();
-  assert.equal(world.isListening, false);
+  assert.equal(world.beats.isListening, false);
   for (const held of world.held) held.resolve();
   await world.settle();
 
@@ -429,11 +410,11 @@ test('the last stream of a key ends its read, and the last of all the listening'
     return false;
   };
   world.open(3n, closing);
-  assert.equal(world.isListening, false);
+  assert.equal(world.beats.isListening, false);
   world.held = undefined;
   const back = world.open(3n);
   await world.beat(4n);
-  assert.deepEqual([world.isListening, world.begun.at(-1), back.events], [true, longAddress('0xa at 4'), 1]);
+  assert.deepEqual([world.beats.isListening, world.begun.at(-1), back.events], [true, longAddress('0xa at 4'), 1]);
 });
 
 test('a view is watched by its arguments, and its body outlives the request', async (t) => {
