@@ -19,10 +19,7 @@ export class AdminFault extends Error {
   }
 }
 
-/**
- * The faults of a request by their place, without quoting it; `where` names the request itself. An unknown field is the
- * only one reported: the others mostly follow from it.
- */
+/** Faults by place; `where` names the request, which is not quoted. From an unknown field the others mostly follow. */
 export function faultsOf({ issues }: z.ZodError, where: string): string {
   const unknown = issues.filter(({ code }) => code === 'unrecognized_keys');
   return (unknown.length === 0 ? issues : unknown)

@@ -4,10 +4,7 @@ import { type Access, holdsKey, KeysFault, type KeysRequest } from '../../access
 import { ConfigError, explainValue, keyChangesSchema, newKeySchema } from '../../config/index.ts';
 import { AdminFault, type AdminAnswer } from './admin-request.ts';
 
-/**
- * The request of a call, whose name and fields are in order: it may be logged and sent to another process. `name`: in the
- * path. Throws `AdminFault`: 400, or 404 for what is no name.
- */
+/** A request in order, which may be logged and sent on. Throws `AdminFault`: 400, or 404 for what is no name. */
 export function parseKeysRequest(action: KeysRequest['action'], name: string, body: unknown): KeysRequest {
   switch (action) {
     case 'list':

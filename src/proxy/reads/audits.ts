@@ -151,10 +151,7 @@ export class Audits {
 /** Two different answers to one read, for log and status page, without paths and bodies. */
 export type AuditReport = ReturnType<typeof reportOf>;
 
-/**
- * `third`: a node that holds the version and answered; `loser`: the one of the two that it contradicts, `undefined`: both
- * or neither.
- */
+/** `third`: a node that holds the version and answered; `loser`: the one of the two that it alone contradicts. */
 function reportOf({ read, answer: first }: StoredRead, second: NodeAnswer, third: NodeAnswer | undefined) {
   const [isFirstRight, isSecondRight] =
     third === undefined ? [] : [first, second].map((answer) => compareAnswers(answer, third) !== 'disagreement');

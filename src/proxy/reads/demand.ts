@@ -41,10 +41,7 @@ export interface ExplainedBound {
 
 type HeaderLimits = Pick<StalenessSettings, 'minClientStalenessMs' | 'maxClientStalenessMs'>;
 
-/**
- * Parses the demand of a connection that received version `seen`, of a client with this floor. `usualMs`: the bound where
- * the headers have none. Throws `GatewayError` 400 for malformed headers.
- */
+/** `seen`: by the connection. `usualMs`: without a header. Throws `GatewayError` 400 for malformed headers. */
 export function parseDemand(
   headers: IncomingHttpHeaders,
   limits: HeaderLimits,
@@ -81,10 +78,7 @@ function parseMinVersion(text: string): LedgerVersion {
   throw new GatewayError('invalidInput', `Ledgergate-Min-Version is not a u64: ${quote(text)}`);
 }
 
-/**
- * The bound in ms of a client that demands none: the smaller of the plan's and the override's; without both, the default.
- * `read`: absent, of no override.
- */
+/** In ms, without a header: the smaller of the plan's and the override's, or the default. */
 export function usualBound(
   { overrides, maxStalenessMs }: StalenessSettings,
   read: BoundedRead | undefined,

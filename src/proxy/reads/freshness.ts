@@ -81,19 +81,13 @@ export class Freshness {
     this.#metrics = createLatestMetrics(registry);
   }
 
-  /**
-   * The demand of a request and its connection. `read`: absent where the age does not count. Throws `GatewayError` 400 for
-   * malformed headers.
-   */
+  /** `read`: absent where the age does not count. Throws `GatewayError` 400 for malformed headers. */
   demandOf(source: DemandSource, read?: BoundedRead): Demand {
     const usualMs = usualBound(this.#settings, read, source.admitted?.principal.plan);
     return parseDemand(source.headers, this.#settings, usualMs, this.#seenBy(source), this.#floorOf(source));
   }
 
-  /**
-   * Whether an answer of a ledger that ends ahead of version `next` has all that the client has seen. A client that states a
-   * demand asks for more.
-   */
+  /** Whether an answer of a ledger that ends ahead of `next` has all that the client has seen, or demands. */
   suffices(source: DemandSource, next: LedgerVersion): boolean {
     const { headers } = source;
     if ((headers['ledgergate-min-version'] ?? headers['ledgergate-max-staleness']) !== undefined) return false;
@@ -101,10 +95,7 @@ export class Freshness {
     return (min === undefined || min < next) && (floor === undefined || floor < next);
   }
 
-  /**
-   * The bound of a read, and its origin. `given`: value of `Ledgergate-Max-Staleness`. `plan`: the client's. Throws
-   * `GatewayError` 400.
-   */
+  /** `given`: value of `Ledgergate-Max-Staleness`. Throws `GatewayError` 400. */
   explainBound(read: BoundedRead, plan: BoundingPlan | undefined, given: string | undefined): ExplainedBound {
     if (given === undefined) return explainBound(this.#settings, read, plan);
     return { maxStalenessMs: parseBound(given, this.#settings), by: 'Ledgergate-Max-Staleness' };
@@ -182,10 +173,7 @@ export class Freshness {
     return this.mayFollow(state, client) && this.#fleet.oldest !== undefined ? this.#infoOf(state, client) : undefined;
   }
 
-  /**
-   * Whether an event of this state may follow all that the client has got. The bound of its age does not count: an event is
-   * no answer to a request, but comes with its state.
-   */
+  /** Whether the state is at or past all that the client has got. Its age does not count for an event. */
   mayFollow({ info }: ReportedState, client: Received): boolean {
     const seen = this.#seenBy(client);
     if (seen !== undefined && seen > info.version) return false;

@@ -135,10 +135,7 @@ export function newestIn({ operation, version, extent }: ReadFacts, { info, json
   }
 }
 
-/**
- * Whether two nodes must give the same bytes: not for JSON that depends on flags or modules at the head of each
- * (protocol 1, rows 5 and 6).
- */
+/** Whether nodes must give the same bytes: not for JSON by flags or modules at their heads (protocol 1, rows 5 and 6). */
 export function isSameAtAllNodes(read: ReadFacts): boolean {
   const { class: ofKind, jsonVaries = false } = kinds[read.operation];
   return ofKind === 'state' && !(jsonVaries && read.form === 'json');

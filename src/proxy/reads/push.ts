@@ -55,10 +55,7 @@ function inLines(bytes: Buffer): Buffer {
   return Buffer.from(text, 'latin1');
 }
 
-/**
- * Sends the frame of the state at `version`; `isReplaced`: behind an event of the ledger that went back, or was replaced,
- * because nothing above that version holds.
- */
+/** `isReplaced`: the ledger went back, or was replaced, and nothing above the version holds: a rollback comes first. */
 export function sendState(sink: EventSink, version: LedgerVersion, frame: Buffer, isReplaced: boolean): void {
   if (!isReplaced) sink.send(frame, 1);
   else sink.send(Buffer.concat([eventFrame('rollback', version, rollbackData(version)), frame]), 2);

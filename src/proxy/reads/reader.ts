@@ -144,10 +144,7 @@ export class Reader {
     return this.#codings.run(`${digest}|${coding}`, { client, signal: caller.signal }, compress, (value) => value);
   }
 
-  /**
-   * The tail's transaction under the rules for its node's own answer (`#loadedOf`), which enters the cache now that it is
-   * asked for.
-   */
+  /** The tail's transaction, by the rules for its node's own answer (`#loadedOf`); it enters the cache. */
   #findInTail(read: Read): ReadResult | undefined {
     const found = this.#tail.find(read);
     const keyed = this.#keyedOf(read);
@@ -286,10 +283,7 @@ function flightOf({ need, atOnce }: Read, min: LedgerVersion | undefined): strin
   return `|${atOnce === undefined ? chosen : 'wait'}|${submittedTo}|${min ?? ''}`;
 }
 
-/**
- * Version of the committed transaction in the answer. For a body without one, or too large to parse, the node's head: a
- * later version promises no less.
- */
+/** The version of the commit, or of the node's head, where the body shows none: a later version promises no less. */
 function shownCommitted(decision: Decision, { info, json }: NodeAnswer): LedgerVersion | undefined {
   if (decision === 'too large') return info?.version;
   return decision === 'stored' ? (committedVersion(json) ?? info?.version) : undefined;

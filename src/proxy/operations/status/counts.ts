@@ -4,10 +4,7 @@ import { type FamilyData, lagVersions, requestSeconds } from '../../../metrics/i
 /** Counts by cell, zeros left out. Structured-clone data, so that a worker can send them. */
 export type Counts = ReadonlyMap<string, number>;
 
-/**
- * Refused requests and connections by reason, with the words of the page, in its order; cells are `refusal <reason>`. The
- * names of these and the following are those of the families, which tests compare.
- */
+/** Refusals by reason (`refusal <reason>`), with the words of the page; tests compare them with the families. */
 export const refusals: Readonly<Record<string, string>> = {
   'no key': 'no key',
   'bad key': 'an unknown key',
@@ -126,10 +123,7 @@ export function totalOf(buckets: Buckets): number {
   return buckets.at(-1)?.[1] ?? 0;
 }
 
-/**
- * The quantile `share` in milliseconds; `undefined` without any duration. The estimate of Prometheus' `histogram_quantile`,
- * linear within a bucket and at most the last finite bound, so that page and dashboard agree.
- */
+/** In ms, as `histogram_quantile` estimates it, so that page and dashboard agree; `undefined` without durations. */
 export function quantile(buckets: Buckets, share: number): number | undefined {
   const total = totalOf(buckets);
   if (total === 0) return undefined;

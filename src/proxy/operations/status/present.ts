@@ -187,11 +187,7 @@ function sumOf(count: CountOf, among: readonly Outcome[]): number {
   return among.reduce((sum, outcome) => sum + count(outcome), 0);
 }
 
-/**
- * `hitShare`: share, 0 to 1, of cacheable reads that memory, store or Redis answered; passed, local and refused requests do
- * not count, and a failed one is a miss, so that an outage does not look like a share of 100 %. `failedShare`: of requests
- * that failed (5xx). `undefined` without any.
- */
+/** `hitShare`: of cacheable reads; a failed one is a miss, so that an outage is not 100 %. `failedShare`: 5xx. */
 function sharesOf(count: CountOf) {
   const hits = sumOf(count, ['memory', 'store', 'redis']);
   const reads = hits + sumOf(count, ['collapsed', 'miss', 'failed']);
@@ -204,10 +200,7 @@ const withoutNode: readonly Outcome[] = ['memory', 'store', 'redis', 'collapsed'
 /** Outcomes with one. A failure counts as a need: the gateway had no answer of its own. */
 const withNode: readonly Outcome[] = ['miss', 'passed', 'failed'];
 
-/**
- * Counts the requests that a node can answer by whether they needed one: refusals and preflights are neither. A request
- * that needed one may be several attempts.
- */
+/** Of the requests that a node can answer: refusals and preflights are none. One may be several attempts. */
 function nodeNeed(count: CountOf, window: WindowCounts) {
   const [without, needing] = [sumOf(count, withoutNode), sumOf(count, withNode)];
   return { withoutNodeShare: shareOf(without, without + needing), toNodesPerSecond: rate(needing, window) };

@@ -8,7 +8,7 @@ import { Counter, Gauge } from '../../../metrics/index.ts';
 import type { Fleet } from '../../../upstream/index.ts';
 import type { Page } from './page.ts';
 import type { PageMismatch, PageProof } from './page-proof.ts';
-import type { NoPage, PageReader } from './page-reader.ts';
+import type { NoPage, ReadPage } from './page-reader.ts';
 import type { Tail } from './tail.ts';
 
 /** Live settings of the follower. */
@@ -56,7 +56,7 @@ export class Follower {
   readonly needs = new Set<() => boolean>();
   readonly #fleet: Pick<Fleet, 'head' | 'ledger' | 'sender'>;
   readonly #tail: Tail;
-  readonly #pages: Pick<PageReader, 'read'>;
+  readonly #readPage: ReadPage;
   readonly #proof: Pick<PageProof, 'consider'>;
   readonly #settings: FollowSettings;
   readonly #events: Omit<FollowerEvents, 'distrusted'>;
@@ -94,7 +94,7 @@ export class Follower {
   constructor(
     fleet: Pick<Fleet, 'head' | 'ledger' | 'sender'>,
     tail: Tail,
-    pages: Pick<PageReader, 'read'>,
+    readPage: ReadPage,
     proof: Pick<PageProof, 'consider'>,
     settings: FollowSettings,
     events: Omit<FollowerEvents, 'distrusted'>,
@@ -104,7 +104,7 @@ export class Follower {
   ) {
     this.#fleet = fleet;
     this.#tail = tail;
-    this.#pages = pages;
+    this.#readPage = readPage;
     this.#proof = proof;
     this.#settings = settings;
     this.#events = events;
@@ -238,7 +238,7 @@ export class Follower {
     const limit = pageSizes[this.#size] ?? 1;
     // A page of one transaction has no room for another.
     const first = (limit > 1 && next > 0n ? next - 1n : next) as LedgerVersion;
-    const page = await this.#pages.read(first, limit, tail.hashOf(first), this.#closing.signal);
+    const page = await this.#readPage(first, limit, tail.hashOf(first), this.#closing.signal);
     if (typeof page === 'string') return this.#missed(page, next, startedAtMs);
     this.#take(page, next, startedAtMs);
     return page.hashes.length === limit ? 0 : this.#pace();
@@ -339,10 +339,7 @@ export class Follower {
     return 0;
   }
 
-  /**
-   * The first version that the nodes have otherwise, or lack; `tail.next`: none. After `comparedPages`, or where the tail
-   * knows no more, the lowest that was compared. `undefined`: nodes failed.
-   */
+  /** The first version that the nodes have otherwise, or lack, as far as it was compared. `undefined`: nodes failed. */
   async #findDifference(): Promise<LedgerVersion | undefined> {
     const tail = this.#tail;
     const { head } = this.#fleet;
@@ -354,7 +351,7 @@ export class Follower {
       const end = from;
       from = (end > 100n ? end - 100n : 0n) as LedgerVersion;
       if (from === end || tail.hashOf(end - 1n) === undefined) return differs;
-      const page = await this.#pages.read(from, Number(end - from), undefined, this.#closing.signal);
+      const page = await this.#readPage(from, Number(end - from), undefined, this.#closing.signal);
       if (typeof page === 'string') return page === 'too large' ? from : undefined;
       const { hashes } = page;
       const upTo = (from + BigInt(hashes.length)) as LedgerVersion;

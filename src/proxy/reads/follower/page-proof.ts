@@ -53,10 +53,7 @@ export class PageProof {
     this.#checks.close();
   }
 
-  /**
-   * Begins checks of a share of the page's last `news` transactions, which no page before it had, and of the last one where
-   * it `isFirst`. Never throws.
-   */
+  /** Begins checks of a share of the last `news` transactions, and of the last one where it `isFirst`. Never throws. */
   consider(page: Page, news: number, isFirst: boolean): void {
     const { share } = this.#settings;
     if (share <= 0 || this.#tail.isDistrusted) return;

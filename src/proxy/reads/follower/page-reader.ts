@@ -15,51 +15,32 @@ export type NoPage = 'not reached' | 'too large' | 'other history' | 'not believ
 /** A larger page is asked for again in parts: offsets in it are 32 bits, and every worker gets a copy. */
 const largestPage = 8 * 1024 * 1024;
 
-/** Reads pages of nodes. */
-export class PageReader {
-  readonly #fleet: Pick<Fleet, 'sender' | 'head' | 'upstreams' | 'ownHeadersOf'>;
-  readonly #tiers: Pick<Cache['tiers'], 'purges'>;
+/** At most `limit` transactions from `first` on, up to the believed head. `hash`: of the first one, if known. */
+export type ReadPage = (
+  first: LedgerVersion,
+  limit: number,
+  hash: string | undefined,
+  signal: CancelSignal,
+) => Promise<Page | NoPage>;
 
-  constructor(
-    fleet: Pick<Fleet, 'sender' | 'head' | 'upstreams' | 'ownHeadersOf'>,
-    tiers: Pick<Cache['tiers'], 'purges'>,
-  ) {
-    this.#fleet = fleet;
-    this.#tiers = tiers;
-  }
-
-  /**
-   * The transactions from `first` on, at most `limit`, up to the believed head. `hash`: of the first one; `undefined`: not
-   * known. A node that contradicts it, is not believed itself, or has an unreadable page may answer other reads as well as
-   * the others, so it is no failure of an attempt, which would eject the node: another one is asked.
-   */
-  async read(
-    first: LedgerVersion,
-    limit: number,
-    hash: string | undefined,
-    signal: CancelSignal,
-  ): Promise<Page | NoPage> {
-    const fleet = this.#fleet;
-    // Without a request: while the nodes that were ahead are away, each of the others would be asked many times a second.
-    if (!fleet.upstreams.some((node) => node.isTrusted && node.head >= first)) return 'not reached';
-    const { purges } = this.#tiers;
-    const page = await this.#ask(first, limit, hash, signal);
-    if (purges !== this.#tiers.purges) return 'not believed';
-    if (typeof page === 'string') return page;
-    // The head is read after the page: its answer may have moved it.
-    const { head } = fleet;
-    if (head === undefined) return 'not reached';
-    const last = head.version < page.info.version ? head.version : page.info.version;
-    return last < first ? 'not reached' : upTo(page, Number(last - first) + 1);
-  }
-
-  async #ask(
-    first: LedgerVersion,
-    limit: number,
-    hash: string | undefined,
-    signal: CancelSignal,
-  ): Promise<Page | NoPage> {
-    const { sender, upstreams } = this.#fleet;
+/**
+ * Reads pages of nodes. A node that contradicts the hash, is not believed itself, or has an unreadable page may answer other
+ * reads as well as the others, so it is no failure of an attempt, which would eject the node: another one is asked.
+ */
+export function pageReader(
+  fleet: Pick<Fleet, 'sender' | 'head' | 'upstreams' | 'ownHeadersOf'>,
+  tiers: Pick<Cache['tiers'], 'purges'>,
+): ReadPage {
+  const pageOf = async (answer: NodeAnswer, first: LedgerVersion, hash: string | undefined): Promise<Page | NoPage> => {
+    if (answer.status !== 200) return 'failed';
+    if (answer.body.length > largestPage) return 'too large';
+    const page = await cutPage(answer, first, fleet.ownHeadersOf(answer));
+    if (page === undefined) return 'unreadable';
+    if (!isBelieved(answer.upstream, first + BigInt(page.hashes.length) - 1n)) return 'not believed';
+    return hash !== undefined && hash !== page.hashes[0] ? 'other history' : page;
+  };
+  const ask: ReadPage = async (first, limit, hash, signal) => {
+    const { sender, upstreams } = fleet;
     const request = requestOf(first, limit);
     let answer: NodeAnswer;
     try {
@@ -67,23 +48,26 @@ export class PageReader {
     } catch (error) {
       return reasonOf(error);
     }
-    const page = await this.#pageOf(answer, first, hash);
+    const page = await pageOf(answer, first, hash);
     if (page !== 'other history' && page !== 'not believed' && page !== 'unreadable') return page;
     const notOf = upstreams.filter((node) => node === answer.upstream || !isBelieved(node, first));
     const other = await sender.another({ ...request, need: { kind: 'version', version: first } }, notOf, signal);
-    if (typeof other === 'string') return page;
-    const ofOther = await this.#pageOf(other, first, hash);
+    const ofOther = typeof other === 'string' ? page : await pageOf(other, first, hash);
     return typeof ofOther === 'string' ? page : ofOther;
-  }
-
-  async #pageOf(answer: NodeAnswer, first: LedgerVersion, hash: string | undefined): Promise<Page | NoPage> {
-    if (answer.status !== 200) return 'failed';
-    if (answer.body.length > largestPage) return 'too large';
-    const page = await cutPage(answer, first, this.#fleet.ownHeadersOf(answer));
-    if (page === undefined) return 'unreadable';
-    if (!isBelieved(answer.upstream, first + BigInt(page.hashes.length) - 1n)) return 'not believed';
-    return hash !== undefined && hash !== page.hashes[0] ? 'other history' : page;
-  }
+  };
+  return async (first, limit, hash, signal) => {
+    // Without a request: while the nodes that were ahead are away, each of the others would be asked many times a second.
+    if (!fleet.upstreams.some((node) => node.isTrusted && node.head >= first)) return 'not reached';
+    const { purges } = tiers;
+    const page = await ask(first, limit, hash, signal);
+    if (purges !== tiers.purges) return 'not believed';
+    if (typeof page === 'string') return page;
+    // The head is read after the page: its answer may have moved it.
+    const { head } = fleet;
+    if (head === undefined) return 'not reached';
+    const last = head.version < page.info.version ? head.version : page.info.version;
+    return last < first ? 'not reached' : upTo(page, Number(last - first) + 1);
+  };
 }
 
 /** `min` and `first`: one transaction is known, so that no node up to date answers that the start is above its head. */

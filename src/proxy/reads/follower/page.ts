@@ -86,10 +86,7 @@ export class Items {
     return Number(version - this.first);
   }
 
-  /**
-   * Adds the frames of [from, upTo), up to the transaction that brings the bytes to `mostBytes`. Returns the version behind
-   * the last one.
-   */
+  /** Adds the frames of [from, upTo), or of some `mostBytes`, but of one at least. Returns the version behind them. */
   addFrames(
     parts: Buffer[],
     from: LedgerVersion,
@@ -115,10 +112,7 @@ export class Items {
   }
 }
 
-/**
- * The page in a node's answer; `undefined`: its items are not the transactions from `first` on. Reads the body in turns of
- * the event loop. `ownHeaders`: `Fleet.ownHeadersOf` the answer.
- */
+/** `undefined`: the answer's items are not the transactions from `first` on. `ownHeaders`: see `Fleet.ownHeadersOf`. */
 export async function cutPage(
   answer: Pick<NodeAnswer, 'status' | 'headers' | 'info' | 'coding' | 'isFramed' | 'body'> & {
     readonly upstream: Pick<NodeAnswer['upstream'], 'name'>;
@@ -175,10 +169,7 @@ function functionIn(value: unknown): string | undefined {
   return id && FunctionId.format(id);
 }
 
-/**
- * Canonical types by the spelling of nodes: events repeat some hundreds of them, whose parse took five times as long as that
- * of all the JSON around them.
- */
+/** By the spelling of nodes: events repeat some hundreds, whose parse took five times as long as all the JSON. */
 const eventTypes = new LRUCache<string, string>({ max: 2_000 });
 /** In characters. A longer spelling is read each time. */
 const longestKept = 512;

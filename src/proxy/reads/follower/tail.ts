@@ -17,16 +17,6 @@ export interface TailListener {
   onDistrusted(): void;
 }
 
-/** A transaction's bytes as the facts of a node's answer. */
-interface FoundTransaction extends AnswerFacts {
-  /** Name of the page's node. */
-  readonly upstream: string;
-  readonly ownHeaders: string | undefined;
-  readonly version: LedgerVersion;
-  /** Time since its page came, in ms. */
-  readonly ageMs: number;
-}
-
 /** Without a page for so long, in ms, the newest transactions may be others. */
 const currentMs = 2_000;
 /** The follower has stopped when there was no page for so long, in ms. */
@@ -121,10 +111,7 @@ export class Tail {
     if (version <= this.#recent.above) this.#finds -= 1;
   }
 
-  /**
-   * Ignores what it has; a page that does not join begins anew, and one that contradicts a known hash is refused. Listeners
-   * get a page with news.
-   */
+  /** A page that does not join begins anew; one that contradicts a known hash is refused. Listeners get news. */
   take(page: Page): void {
     if (this.#isDistrusted || this.isChecking) return;
     this.#dropStale();
@@ -193,9 +180,10 @@ export class Tail {
 
   /**
    * The answer to `by_version` or `by_hash` in JSON, ahead of the policy, which `Reader` applies. None above the believed
-   * head, of a page older than a minute, or above 64 KiB: a node is asked for them.
+   * head, of a page older than a minute, or above 64 KiB: a node is asked for them. `upstream`: name of the page's node;
+   * `ageMs`: time since the page came.
    */
-  find(read: Pick<Read, 'operation' | 'subject' | 'version' | 'extent'>): FoundTransaction | undefined {
+  find(read: Pick<Read, 'operation' | 'subject' | 'version' | 'extent'>) {
     const { head } = this.#fleet;
     if (head === undefined || !this.#isOfRecent(read, head)) return undefined;
     this.#finds += 1;
@@ -210,7 +198,8 @@ export class Tail {
     if (ageMs > foundMs) return undefined;
     const { info, contentType, ownHeaders, upstream } = held.page;
     const headers = { 'content-type': contentType };
-    const facts = { status: 200, info, headers, coding: undefined, body, json: new JsonBody(body), isFramed: true };
+    const json = new JsonBody(body);
+    const facts: AnswerFacts = { status: 200, info, headers, coding: undefined, body, json, isFramed: true };
     return { ...facts, ownHeaders, upstream, version, ageMs };
   }
 

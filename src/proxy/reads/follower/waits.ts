@@ -45,8 +45,7 @@ interface Pending {
 class Waiter {
   readonly read: Read;
   readonly caller: Caller;
-  readonly resolve: (served: ReadResult) => void;
-  readonly reject: (error: unknown) => void;
+  readonly answer = Promise.withResolvers<ReadResult>();
   isOpen = true;
   isAsking = false;
   /** The next answer of a node ends the wait, pending or not. */
@@ -54,11 +53,9 @@ class Waiter {
   timer: NodeJS.Timeout | undefined;
   onAbort: () => void = () => undefined;
 
-  constructor(read: Read, caller: Caller, resolve: (served: ReadResult) => void, reject: (error: unknown) => void) {
+  constructor(read: Read, caller: Caller) {
     this.read = read;
     this.caller = caller;
-    this.resolve = resolve;
-    this.reject = reject;
   }
 }
 
@@ -104,22 +101,25 @@ export class Waits {
 
   /** Answers at the commit, or after a second with the pending transaction, as a node's long poll does. */
   join(read: Read, caller: Caller): Promise<ReadResult> {
-    return new Promise((resolve, reject) => {
-      const waiter = new Waiter(read, caller, resolve, reject);
-      const isFollowed = read.form === 'json' && this.#tail.isCurrent;
-      this.#add(waiter);
-      if (!waiter.isOpen) return;
-      if (!isFollowed) {
-        waiter.isLast = true;
-        void this.#ask(waiter, read);
-        return;
-      }
-      waiter.timer = setPatientTimeout(() => this.#expire(waiter), waitMs);
-      // Recorded first: a commit from here on is in a page.
-      if (this.#findPending(read.subject, pendingWaitMs) !== undefined) return;
-      this.#unasked.add(read.subject);
-      this.#askNext();
-    });
+    const waiter = new Waiter(read, caller);
+    const isFollowed = read.form === 'json' && this.#tail.isCurrent;
+    this.#add(waiter);
+    if (waiter.isOpen) this.#begin(waiter, isFollowed);
+    return waiter.answer.promise;
+  }
+
+  #begin(waiter: Waiter, isFollowed: boolean): void {
+    const { read } = waiter;
+    if (!isFollowed) {
+      waiter.isLast = true;
+      void this.#ask(waiter, read);
+      return;
+    }
+    waiter.timer = setPatientTimeout(() => this.#expire(waiter), waitMs);
+    // Recorded first: a commit from here on is in a page.
+    if (this.#findPending(read.subject, pendingWaitMs) !== undefined) return;
+    this.#unasked.add(read.subject);
+    this.#askNext();
   }
 
   /** Looks up a transaction that memory has not. One that is known to be pending is answered without a node. */
@@ -256,13 +256,13 @@ export class Waits {
   #settle(waiter: Waiter, served: ReadResult, by: AnsweredBy): void {
     this.#leave(waiter);
     this.#answered.inc({ by });
-    waiter.resolve(served);
+    waiter.answer.resolve(served);
   }
 
   #fail(waiter: Waiter, error: unknown): void {
     if (!waiter.isOpen) return;
     this.#leave(waiter);
-    waiter.reject(error);
+    waiter.answer.reject(error);
   }
 
   #leave(waiter: Waiter): void {

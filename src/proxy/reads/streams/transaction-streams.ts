@@ -121,10 +121,7 @@ export class TransactionStreams implements TailListener, PulseListener {
     follower.needs.add(() => this.#streams.size > 0);
   }
 
-  /**
-   * The start of a stream, or the answer to a read of its first page where that is no success. Rejects with
-   * `GatewayError`.
-   */
+  /** `refused`: the answer to the read of the first page, where that is no success. Rejects with `GatewayError`. */
   async prepare(
     { cursor: asked, isResumed }: { readonly cursor: LedgerVersion | undefined; readonly isResumed: boolean },
     exchange: DemandingCaller,

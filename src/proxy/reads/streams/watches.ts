@@ -72,10 +72,7 @@ export class Watches implements PulseListener {
     this.#settings = settings;
   }
 
-  /**
-   * Whether a stream can begin with this answer to an ordinary read: a success, or a final 404, whose item may come to be.
-   * Throws `GatewayError` 400 for one that is too large.
-   */
+  /** A success, or a final 404, whose item may come to be. Throws `GatewayError` 400 for one that is too large. */
   canBegin({ entry: { status, lifetimeMs, body } }: ReadResult): boolean {
     if (body.length > mostBytes) throw tooLarge();
     return status === 200 || (status === 404 && lifetimeMs > 0);

@@ -65,7 +65,7 @@ class World {
       onRollback: (version) => this.rollbacks.push(version),
       onDistrusted: () => undefined,
     });
-    const pages = { read: (first: LedgerVersion, limit: number, hash?: string) => this.#read(first, limit, hash) };
+    const readPage = (first: LedgerVersion, limit: number, hash?: string) => this.#read(first, limit, hash);
     const proof = {
       consider: (_page: Page, _news: number, isFirst: boolean) => void (isFirst && this.log.push('first')),
     };
@@ -75,7 +75,7 @@ class World {
       rolledBack: (version: LedgerVersion) => void this.log.push(`rolled back ${version}`),
     };
     const { settings: live, registry } = this;
-    this.follower = new Follower(fleet, this.tail, pages, proof, live, events, registry, isAppointed, now);
+    this.follower = new Follower(fleet, this.tail, readPage, proof, live, events, registry, isAppointed, now);
     this.follower.needs.add(() => this.isNeeded);
     t.after(() => this.follower.close());
   }
@@ -295,7 +295,7 @@ test('a transaction that is too large is not read again and again while it is th
   world.large = 1_000;
   world.isNeeded = true;
   await world.pass(3_000);
-  // Above the head no node is asked (see `PageReader.read`).
+  // Above the head no node is asked (see `pageReader`).
   assert.deepEqual([...new Set(world.asked)], ['1000+100', '1001+1']);
   assert.equal(world.asked.indexOf('1000+100', 1), -1);
   world.advance(2);

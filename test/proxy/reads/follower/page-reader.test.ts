@@ -4,7 +4,7 @@ import { hash } from 'node:crypto';
 import { test } from 'node:test';
 import { GatewayError } from '../../../../src/ledger/errors.ts';
 import type { LedgerVersion } from '../../../../src/ledger/version.ts';
-import { PageReader } from '../../../../src/proxy/reads/follower/page-reader.ts';
+import { pageReader } from '../../../../src/proxy/reads/follower/page-reader.ts';
 import {
   LargeAnswerError,
   UnreachedError,
@@ -70,9 +70,9 @@ function readerOf(nodes: readonly Node[], { head = 1_000, onAnswer = (): void =>
     },
   };
   const tiers = { purges: 0 };
-  const reader = new PageReader(fleet as never, tiers);
+  const readPage = pageReader(fleet as never, tiers);
   const read = async (first: number, limit = 100, known?: string) => {
-    const page = await reader.read(v(first), limit, known, never);
+    const page = await readPage(v(first), limit, known, never);
     if (typeof page === 'string') return page;
     const { first: from, hashes, ranges, upstream } = page;
     assert.equal(ranges.length, 2 * hashes.length);

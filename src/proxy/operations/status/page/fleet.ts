@@ -127,10 +127,7 @@ function byVersion(one: string | undefined, other: string | undefined): number {
 /** Fewer nodes are seen at a glance. */
 const leastFiltered = 6;
 
-/**
- * The table of nodes. Its roles are explicit, because narrow screens show rows as cards, which drops implicit roles.
- * `shown`: the nodes of the view, in its order.
- */
+/** The nodes of the view. Explicit roles: narrow screens show rows as cards, which drops implicit ones. */
 export function fleetSection(facts: StatusFacts, shown: readonly NodeFacts[], view: TableView): Markup {
   const { nodes, workers, at } = facts;
   if (nodes.length === 0) return html`<p class="none">No process has reported its nodes yet.</p>`;

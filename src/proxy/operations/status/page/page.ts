@@ -90,10 +90,7 @@ function documentOf(title: string, head: Markup | undefined, body: Markup): stri
 
 const runbookFile = new URL('../../../../../docs/runbook.md', import.meta.url);
 
-/**
- * The runbook as a page: at night its links lead nowhere else, and need no other network. The sections of
- * `docs/runbook.md`, as they are written, each with its alert as anchor; where the file is missing, a line.
- */
+/** The sections of `docs/runbook.md`, each with its alert as anchor: at night its links need no other network. */
 export function runbookPage(): string {
   const [first = '', ...sections] = textOfRunbook().split(/^## /m);
   const body = html`<body class="runbook">
