@@ -269,6 +269,17 @@ test('in doubt nothing is given or taken either, and what proves right is given 
   assert.deepEqual([tail.isChecking, tail.find(byVersion(12))?.version], [false, 12n]);
 });
 
+test('a purge drops what was read before it', async () => {
+  const { tail, tiers } = emptyTail();
+  tail.take(await pageOf(10, 14));
+
+  tiers.purges += 1;
+
+  assert.deepEqual([tail.find(byVersion(12)), tail.frames(v(12), v(13)), tail.next], [undefined, undefined, 14n]);
+  tail.take(await pageOf(13, 16));
+  assert.equal(tail.frames(v(14), v(16))?.events, 2);
+});
+
 test('once a page is distrusted, it stays empty', async () => {
   const { tail, news } = emptyTail();
   tail.take(await pageOf(10, 14));

@@ -121,6 +121,7 @@ class World {
 }
 
 const byHash = '/transactions/by_hash/';
+const waitByHash = '/transactions/wait_by_hash/';
 const typeOf = ({ entry }: ReadResult): string => /"type":"(\w+)"/.exec(entry.body.toString())?.[1] ?? 'none';
 
 test('a page answers all that wait for a transaction, which a node was asked for once', async (t) => {
@@ -278,6 +279,18 @@ for (const [what, change] of changes) {
     assert.deepEqual(await world.counts(), { node: 1 });
   });
 }
+
+test('while no page comes, and in BCS, callers share the long poll of a node', async (t) => {
+  const world = new World(t);
+  const inBcs = world.join(one, new CancelToken(), 'application/x-bcs');
+  assert.deepEqual(await world.answer(resultOf('\u0001')), [waitByHash]);
+  assert.equal((await inBcs).entry.body.length, 1);
+
+  world.isCurrent = false;
+  const wait = world.join(one);
+  assert.deepEqual(await world.answer(pending(one)), [waitByHash]);
+  assert.equal(typeOf(await wait), 'pending_transaction');
+});
 
 test('a long poll whose node is behind ends with what another read found committed meanwhile', async (t) => {
   const world = new World(t);
