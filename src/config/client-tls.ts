@@ -4,7 +4,7 @@
  */
 import { X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContext } from 'node:tls';
-import type { ExpiringFile, Journal, Renewals } from '../metrics/index.ts';
+import type { ExpiringFile, Journal, PemTexts, Renewals } from '../metrics/index.ts';
 import type { ClientTlsConfig, Config } from './config.ts';
 import type { LoadedConfig } from './source/load.ts';
 import { ConfigError, type KeyPath, type Problem } from './source/problem.ts';
@@ -23,6 +23,7 @@ interface InspectedClientTls {
   /** Unix time in ms. */
   readonly expiries: ReadonlyMap<ExpiringFile, number>;
   readonly problems: readonly TlsFault[];
+  readonly texts: PemTexts;
   /** The files work, and servers refuse them, or fail their check, now or soon. */
   readonly warnings: readonly string[];
 }
@@ -45,7 +46,10 @@ export class ClientTls {
   readonly #reminded = new Map<ExpiringFile, string>();
   #reminder: NodeJS.Timeout | undefined;
 
-  /** Reads the files. Throws when they cannot be used. `toward`: the server, in metrics and log. `now`: Unix time in ms. */
+  /**
+   * Reads the files. Throws when they cannot be used, and no other process has earlier contents of them. `toward`: the
+   * server, in metrics and log. `now`: Unix time in ms.
+   */
   constructor(
     config: ClientTlsConfig,
     parts: {
@@ -61,11 +65,15 @@ export class ClientTls {
     this.#journal = parts.journal;
     this.#now = parts.now ?? Date.now;
     this.#files = new WatchedFiles([config.ca, config.cert, config.key].filter((name) => name !== undefined));
-    const { material, expiries, problems } = ClientTls.read(config, this.#now());
-    if (material === undefined) throw new Error(faultsOf(problems));
+    const found = ClientTls.read(config, this.#now());
+    const kept = found.material === undefined ? this.#renewals.keptFiles(config) : undefined;
+    const { material, expiries, texts } = kept === undefined ? found : ClientTls.inspect(config, kept, this.#now());
+    if (material === undefined) throw new Error(faultsOf(found.problems));
     this.material = material;
     this.#expiries = expiries;
     this.#renewals.useFiles(this.#toward, expiries);
+    if (kept === undefined) this.#renewals.keepFiles(config, texts);
+    else this.#renewals.refuse(this.#toward, 'files', faultsOf(found.problems));
   }
 
   /** Begins to read the files when they change. `onChange`: `material` is another. */
@@ -96,6 +104,7 @@ export class ClientTls {
     this.material = next.material;
     this.#expiries = next.expiries;
     this.#renewals.useFiles(this.#toward, next.expiries);
+    this.#renewals.keepFiles(this.#config, next.texts);
     this.#remind();
     onChange();
   }
@@ -123,7 +132,19 @@ export class ClientTls {
 
   /** Reads and inspects the files. Never throws, and quotes nothing of them. `nowMs`: Unix time. */
   static read(config: ClientTlsConfig, nowMs: number, section = 'tls'): InspectedClientTls {
-    const { ca, cert, key, problems } = readPem(config);
+    const { problems, ...texts } = readPem(config);
+    return ClientTls.inspect(config, texts, nowMs, section, problems);
+  }
+
+  /** Inspects the contents of the files. `problems`: of those that could not be read. */
+  static inspect(
+    config: ClientTlsConfig,
+    texts: PemTexts,
+    nowMs: number,
+    section = 'tls',
+    problems: TlsFault[] = [],
+  ): InspectedClientTls {
+    const { ca, cert, key } = texts;
     const expiries = new Map<ExpiringFile, number>();
     const warnings: string[] = [];
     if (cert !== undefined && key !== undefined) {
@@ -139,18 +160,18 @@ export class ClientTls {
       expiries.set('ca', caExpiresMs);
       warnings.push(...expiryWarnings(caExpiresMs, nowMs, `${section}.ca`));
     }
-    if (problems.length > 0) return { expiries, problems, warnings };
+    if (problems.length > 0) return { expiries, problems, texts, warnings };
     try {
       const { serverName } = config;
       const material = {
         secureContext: createSecureContext({ ca, cert, key, minVersion: 'TLSv1.2' }),
         ...(serverName === undefined ? {} : { servername: serverName }),
       };
-      return { material, expiries, problems, warnings };
+      return { material, expiries, problems, texts, warnings };
     } catch (error) {
       const code = (error as NodeJS.ErrnoException).code ?? 'TLS refuses it';
       const at = config.cert === undefined ? 'ca' : 'cert';
-      return { expiries, problems: [{ at, message: `cannot be used: ${code}` }], warnings };
+      return { expiries, problems: [{ at, message: `cannot be used: ${code}` }], texts, warnings };
     }
   }
 

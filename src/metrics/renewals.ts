@@ -13,17 +13,30 @@ export type ExpiringFile = 'cert' | 'ca';
 
 const servers = 'name of an upstream, `cache.redis` or `access.redis`';
 
+/** PEM texts, by their keys in a section of the config. */
+export type PemTexts = Readonly<Partial<Record<'ca' | 'cert' | 'key', string | undefined>>>;
+
+/** The files of a gateway's processes: one that starts while a file cannot be used has the contents of the others. */
+export interface SharedFiles {
+  /** Contents in use, by the section of the config that names the files, as JSON. */
+  readonly keptFiles: ReadonlyMap<string, PemTexts>;
+  publishFiles(section: string, texts: PemTexts): void;
+}
+
 /** The record of renewals. `toward`: the name of an upstream, `cache.redis` or `access.redis`. */
 export class Renewals {
   readonly #journal: Journal;
+  readonly #shared: SharedFiles | undefined;
   readonly #renewed: Counter<{ readonly toward: string; readonly result: readonly ['applied', 'refused'] }>;
   /** Reasons of renewals that are not in use, by server and step. */
   readonly #pending = new Map<string, Map<RenewalStep, string>>();
   /** Unix time in ms, by server and file. */
   readonly #expiries = new Map<string, ReadonlyMap<ExpiringFile, number>>();
 
-  constructor(registry: Registry, journal: Journal) {
+  /** `shared`: absent in a single process. */
+  constructor(registry: Registry, journal: Journal, shared?: SharedFiles) {
     this.#journal = journal;
+    this.#shared = shared;
     this.#renewed = new Counter(registry, {
       name: 'ledgergate_renewals_total',
       help: 'Renewed headers, users and certificates of the own connections, by result: applied, refused (the ones before stay in use).',
@@ -71,6 +84,16 @@ export class Renewals {
   useFiles(toward: string, expiries: ReadonlyMap<ExpiringFile, number> = new Map()): void {
     this.#expiries.set(toward, expiries);
     this.#pending.get(toward)?.delete('files');
+  }
+
+  /** Contents that another process uses of the files that this section of the config names. */
+  keptFiles(section: object): PemTexts | undefined {
+    return this.#shared?.keptFiles.get(JSON.stringify(section));
+  }
+
+  /** These contents are in use. */
+  keepFiles(section: object, texts: PemTexts): void {
+    this.#shared?.publishFiles(JSON.stringify(section), texts);
   }
 
   /** New ones are not used: `why` names no secret. Each reason is recorded once. */

@@ -48,7 +48,8 @@ export async function serveAsWorker(): Promise<void> {
   const primary = new Channel<PrimaryHandlers>(sendToPrimary, handlers);
   process.on('message', (message) => primary.take(message));
   primary.notify('loaded', undefined);
-  const { config, drainDelayMs, processes, run, distrusted, drained, ledger, published, keys } = await set.promise;
+  const { config, drainDelayMs, processes, run, distrusted, drained, ledger, published, keys, files } =
+    await set.promise;
   process.title = 'ledgergate worker';
   const log = GatewayLog.onStandardError(config.log, { worker: cluster.worker?.id });
   own.log = log;
@@ -60,6 +61,8 @@ export async function serveAsWorker(): Promise<void> {
     distrusted,
     publish: (event) => link.publish(event),
     publishKeys: (text) => primary.notify('keys', text),
+    keptFiles: files,
+    publishFiles: (section, texts) => primary.notify('files', { section, texts }),
     flights: {
       enter: (name, withinMs) =>
         primary.call('enterFlight', name, withinMs).catch(() => {

@@ -7,7 +7,7 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import { GatewayCounts } from '../access/index.ts';
 import { accessRedisOf, type Config } from '../config/index.ts';
 import { drainMs, type GatewayLog, type GatewayOptions, openGateway, type RunningGateway } from '../gateway/index.ts';
-import { Counter, familiesOf, type FamilyData, Gauge, joinFamilies, Journal } from '../metrics/index.ts';
+import { Counter, familiesOf, type FamilyData, Gauge, joinFamilies, Journal, type PemTexts } from '../metrics/index.ts';
 import { joinProcesses, type OperationsSource } from '../proxy/operations/index.ts';
 import type { Setup } from './channel.ts';
 import { FlightDesk, WorkerBroadcast } from './peers.ts';
@@ -19,6 +19,9 @@ const applyMs = 5_000;
 const startMs = 30_000;
 /** Time for a drain beyond the worker's own bounds. */
 export const slackMs = 5_000;
+
+/** Sections of TLS whose files are kept for workers that start. */
+const mostFiles = 1_000;
 
 /** Starts `count` worker processes. Rejects when the port is in use; nodes may be down. */
 export function startWorkers(config: Config, count: number, options: GatewayOptions = {}): Promise<RunningGateway> {
@@ -47,6 +50,8 @@ class Primary implements PoolEvents {
   #config: Config;
   /** Text of the keys file in force. */
   #keys: string | undefined;
+  /** See `SharedFiles`; the ones published last, in the order of their publication. */
+  readonly #files = new Map<string, PemTexts>();
   #isUp = false;
   /** The worker that follows the ledger for all. */
   #appointed: WorkerProcess | undefined;
@@ -120,6 +125,7 @@ class Primary implements PoolEvents {
       run: this.#run,
       processes: this.#count,
       keys: this.#keys,
+      files: this.#files,
       drained: [...this.#drained],
     };
   }
@@ -129,6 +135,12 @@ class Primary implements PoolEvents {
       publish: (published) => this.#broadcast.publish(id, published),
       keys: (text) => {
         this.#keys = text;
+      },
+      files: ({ section, texts }) => {
+        this.#files.delete(section);
+        this.#files.set(section, texts);
+        const [oldest = section] = this.#files.keys();
+        if (this.#files.size > mostFiles) this.#files.delete(oldest);
       },
       ...this.#flights.handlersFor(id),
       ...this.#counts.handlersFor(id),

@@ -32,6 +32,8 @@ function recordingPeers() {
       return undefined;
     },
     publishKeys: () => undefined,
+    keptFiles: new Map(),
+    publishFiles: () => undefined,
   };
   return { peers, published };
 }

@@ -55,6 +55,7 @@ test('a worker that cannot start reports the reason alone', async (t) => {
     ledger: 0,
     published: [],
     keys: undefined,
+    files: new Map(),
   };
 
   const event = { kind: 'distrusted', functionId: '0x1::a::b' };

@@ -256,7 +256,7 @@ test('files that come back as they were, and other files of the config, end the 
   await untilPending(0);
 });
 
-test('a worker that starts without a file of TLS is replaced until it is back, and the log has the reason', async (t) => {
+test('a worker that starts without a file of TLS has its contents of before, and reports that until it is back', async (t) => {
   const node = await fakeNode(t, { head });
   const ca = authority(t);
   const front = await tlsFront(t, node, ca.certify('node'));
@@ -271,11 +271,18 @@ test('a worker that starts without a file of TLS is replaced until it is back, a
   const [victim] = gateway.workers();
   assert.ok(victim !== undefined);
   process.kill(victim, 'SIGKILL');
-  await until(() => /"how":"tls\.ca: cannot read \S+ there is no such file"/.test(gateway.err()));
-  const reply = await fetchReply(`${gateway.url}/accounts/0x1?ledger_version=5`, { method: 'GET' });
-  assert.equal(reply.status, 200);
-  renameSync(`${file}.away`, file);
+  await until(async () => (await metric(gateway, 'ledgergate_worker_restarts_total')) === 1);
   await untilServing(2);
+  await until(async () => (await metric(gateway, pending('a'))) === 1);
+  for (const version of [5, 6, 7, 8]) {
+    const reply = await fetchReply(`${gateway.url}/accounts/0x1?ledger_version=${version}`, { method: 'GET' });
+    assert.equal(reply.status, 200);
+  }
+  assert.ok(!gateway.workers().includes(victim));
+  assert.match(gateway.err(), /"why":"tls\.ca: cannot read \S+ there is no such file"/);
+  renameSync(`${file}.away`, file);
+  await until(async () => (await metric(gateway, pending('a'))) === 0);
+  assert.equal(await metric(gateway, 'ledgergate_worker_restarts_total'), 1);
 });
 
 test('a node of another authority is not asked, and the files are taken when they are right', async (t) => {
