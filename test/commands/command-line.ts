@@ -2,10 +2,10 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { Environment } from '../../src/commands/command.ts';
 import { runCommand } from '../../src/commands/run-command.ts';
+import type { Ending } from '../support/temporary-folder.ts';
 
 export interface Outcome {
   readonly code: number | null;
@@ -40,7 +40,7 @@ export interface RunningProcess {
 }
 
 /** Starts the real binary; it is killed after the test, whatever happened. */
-export function start(t: TestContext, args: readonly string[], options: StartOptions = {}): RunningProcess {
+export function start(t: Ending, args: readonly string[], options: StartOptions = {}): RunningProcess {
   const { env = {}, node = process.execPath, script = binary } = options;
   const child = spawn(node, [script, ...args], { env: { ...ownEnvironment(script), ...env } });
   t.after(() => child.kill('SIGKILL'));

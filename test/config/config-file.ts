@@ -1,25 +1,22 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { TestContext } from 'node:test';
 import { type LoadedConfig, loadConfig, type LoadOptions } from '../../src/config/source/load.ts';
 import { ConfigError } from '../../src/config/source/problem.ts';
+import { type Ending, temporaryFolder } from '../support/temporary-folder.ts';
 
 /** Writes `text` to a file that is deleted after the test. */
-export function configFile(t: TestContext, text: string): string {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-config-'));
-  t.after(() => rmSync(folder, { recursive: true }));
-  const file = join(folder, 'ledgergate.yaml');
+export function configFile(t: Ending, text: string): string {
+  const file = join(temporaryFolder(t), 'ledgergate.yaml');
   writeFileSync(file, text);
   return file;
 }
 
-export function loadText(t: TestContext, text: string, options: LoadOptions = {}): LoadedConfig {
+export function loadText(t: Ending, text: string, options: LoadOptions = {}): LoadedConfig {
   return loadConfig({ ...options, file: configFile(t, text) });
 }
 
 /** The printed problems, with `F` for the name of the file. */
-export function problemsOf(t: TestContext, text: string, options: LoadOptions = {}): readonly string[] {
+export function problemsOf(t: Ending, text: string, options: LoadOptions = {}): readonly string[] {
   const file = configFile(t, text);
   try {
     loadConfig({ ...options, file });

@@ -19,18 +19,16 @@ export async function eventually<T>(ask: () => Promise<T>, is: (value: T) => boo
   }
 }
 
-/** Polls in quick succession, before a wait counts as a long one. */
-const quickPolls = 50;
+/** Pauses between two polls: a tenth of the wait so far, within these. */
+const pauses = { leastMs: 2, mostMs: 50 };
 
-/**
- * Resolves when `holds` does. `everyMs`: the pause between two polls; default: 2, and 20 in a long wait, because a poll of
- * metrics takes as long.
- */
+/** Resolves when `holds` does. `everyMs`: the pause between two polls; default: the longer, the longer the wait. */
 export async function until(holds: () => boolean | Promise<boolean>, everyMs?: number): Promise<void> {
-  const endMs = performance.now() + withinMs;
-  for (let polls = 0; !(await holds()); polls += 1) {
+  const startMs = performance.now();
+  while (!(await holds())) {
+    const waitedMs = performance.now() - startMs;
     // Thrown in the line that waited.
-    if (performance.now() > endMs) assert.fail(`not within ${withinMs} ms: ${String(holds)}`);
-    await sleep(everyMs ?? (polls < quickPolls ? 2 : 20));
+    if (waitedMs > withinMs) assert.fail(`not within ${withinMs} ms: ${String(holds)}`);
+    await sleep(everyMs ?? Math.min(pauses.mostMs, Math.max(pauses.leastMs, waitedMs / 10)));
   }
 }

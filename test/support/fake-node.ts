@@ -1,8 +1,8 @@
 /** A sample node with a ledger that stands where the test puts it. */
-import type { TestContext } from 'node:test';
 import { ManualClock } from './manual-clock.ts';
 import { Mempool } from '../../src/sample/mempool.ts';
 import { createSampleNode, type SampleNode, type SampleNodeOptions } from './sample-node.ts';
+import type { Ending } from './temporary-folder.ts';
 
 export interface FakeNodeOptions extends Omit<SampleNodeOptions, 'clock'> {
   /** Default 0. */
@@ -19,7 +19,7 @@ export type FakeNode = SampleNode<ManualClock>;
  * Starts a node and closes it after the test. Move its ledger with `node.clock`. A submitted transaction stays pending
  * until `node.mempool.commitAll(version)`.
  */
-export async function fakeNode(t: TestContext, options: FakeNodeOptions = {}): Promise<FakeNode> {
+export async function fakeNode(t: Ending, options: FakeNodeOptions = {}): Promise<FakeNode> {
   const { oldest = 0n, head = 1000n, archival = false, ...rest } = options;
   const clock = new ManualClock({ head, oldest: archival ? 0n : oldest });
   const node = await createSampleNode({ mempool: new Mempool({ pendingForMs: Infinity }), ...rest, clock });

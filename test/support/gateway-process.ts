@@ -1,12 +1,12 @@
 /** Gateways in processes of their own, as they run in front of a fleet: the real binary on a config file. */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import type { TestContext } from 'node:test';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { start, type Outcome, type RunningProcess } from '../commands/command-line.ts';
 import type { Environment } from '../../src/commands/command.ts';
 import { freePort } from './free-port.ts';
 import { configFile } from '../config/config-file.ts';
 import type { NodeAddress } from './gateway.ts';
+import type { Ending } from './temporary-folder.ts';
 
 export interface GatewayProcessOptions {
   readonly full: readonly NodeAddress[];
@@ -50,7 +50,7 @@ export interface GatewayProcess {
 }
 
 /** Starts `ledgergate serve` on free ports; resolves when it listens. It is killed after the test. */
-export async function gatewayProcess(t: TestContext, options: GatewayProcessOptions): Promise<GatewayProcess> {
+export async function gatewayProcess(t: Ending, options: GatewayProcessOptions): Promise<GatewayProcess> {
   const { full, config = {}, env = {} } = options;
   // JSON is YAML.
   const textOf = (sections: ConfigSections): string =>
@@ -110,25 +110,20 @@ export async function gatewayProcess(t: TestContext, options: GatewayProcessOpti
   };
 }
 
-/** Those that call themselves so. Tests ask again and again, so that where the kernel tells, no process is started. */
+/** Those that call themselves so. Tests ask again and again: where the kernel lists them, no process is started. */
 export function childrenOf(pid: number | undefined, title: string): readonly number[] {
-  if (!existsSync('/proc/self/stat')) {
+  if (!existsSync('/proc/thread-self/children')) {
     const { stdout } = spawnSync('pgrep', ['-P', String(pid), '-f', `^${title}`], { encoding: 'utf8' });
     return stdout.split('\n').filter(Boolean).map(Number);
   }
-  const all = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-  return all.filter((child) => parentOf(child) === pid && ofProcess(child, 'cmdline').startsWith(title)).map(Number);
-}
-
-/** It stands behind the name, which may hold anything, and the state. */
-function parentOf(child: string): number {
-  return Number(/.*\) \S (\d+)/s.exec(ofProcess(child, 'stat'))?.[1]);
+  const children = ofProcess(`${pid}/task/${pid}/children`).split(' ').filter(Boolean);
+  return children.filter((child) => ofProcess(`${child}/cmdline`).startsWith(title)).map(Number);
 }
 
 /** Of a process that is gone meanwhile there is nothing. */
-function ofProcess(pid: string, file: 'stat' | 'cmdline'): string {
+function ofProcess(name: string): string {
   try {
-    return readFileSync(`/proc/${pid}/${file}`, 'utf8');
+    return readFileSync(`/proc/${name}`, 'utf8');
   } catch {
     return '';
   }

@@ -1,5 +1,4 @@
 /** A gateway in front of a test's nodes, over real sockets. */
-import type { TestContext } from 'node:test';
 import { request as send, type Dispatcher } from 'undici';
 import type { AccessConfig, Config } from '../../src/config/config.ts';
 import type { LookUp } from '../../src/upstream/nodes.ts';
@@ -7,6 +6,7 @@ import { startGateway, type GatewayOptions, type RunningGateway } from '../../sr
 import { GatewayLog } from '../../src/gateway/log.ts';
 import type { ConnectionTimes } from '../../src/proxy/http/server/connection-state.ts';
 import { fakeNode, type FakeNode, type FakeNodeOptions } from './fake-node.ts';
+import type { Ending } from './temporary-folder.ts';
 
 export interface NodeAddress {
   readonly url: string;
@@ -16,6 +16,7 @@ export interface NodeAddress {
   /** Default 1. */
   readonly weight?: number;
   readonly discover?: 'dns' | undefined;
+  readonly tls?: Config['upstreams'][number]['tls'];
 }
 
 export interface TestGatewayOptions {
@@ -125,14 +126,15 @@ export function testConfig(options: TestGatewayOptions): Config {
 }
 
 function upstreamsOf(name: string, tier: 'full' | 'archival', nodes: readonly NodeAddress[]) {
-  return nodes.map(({ url, headers, maxRequestsPerSecond, weight = 1, discover }, index) => {
-    return { name: `${name}-${index}`, url: new URL(url).href, tier, headers, maxRequestsPerSecond, weight, discover };
+  return nodes.map(({ url, headers, maxRequestsPerSecond, weight = 1, discover, tls }, index) => {
+    const known = { name: `${name}-${index}`, url: new URL(url).href, tier };
+    return { ...known, headers, maxRequestsPerSecond, weight, discover, tls };
   });
 }
 
 /** Starts a gateway that is closed after the test. */
 export async function testGateway(
-  t: TestContext,
+  t: Ending,
   options: TestGatewayOptions,
   dialect?: Config['dialect'],
 ): Promise<TestGateway> {
@@ -174,7 +176,7 @@ export async function testGateway(
 
 /** One full node, with head 900 unless `nodeOptions` name another, and a gateway in front of it. */
 export async function nodeAndGateway(
-  t: TestContext,
+  t: Ending,
   options: Omit<TestGatewayOptions, 'full'> = {},
   nodeOptions: FakeNodeOptions = {},
 ): Promise<{ readonly node: FakeNode; readonly gateway: TestGateway }> {
@@ -184,7 +186,7 @@ export async function nodeAndGateway(
 
 /** A full node from version 500 and an archival one, both with head 900 unless `ledger` differs, and their gateway. */
 export async function twoTiers(
-  t: TestContext,
+  t: Ending,
   options: Omit<TestGatewayOptions, 'full' | 'archival'> = {},
   ledger: Pick<FakeNodeOptions, 'oldest' | 'head' | 'chainId'> = {},
 ): Promise<{ readonly full: FakeNode; readonly archival: FakeNode; readonly gateway: TestGateway }> {

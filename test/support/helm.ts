@@ -1,13 +1,13 @@
 /** The chart as a real Helm renders it. */
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import type { TestContext } from 'node:test';
 import { parseAllDocuments } from 'yaml';
 import { chartFolder } from '../../scripts/generate-chart.ts';
 import { findTool } from '../../scripts/tools.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 export { chartFolder };
 
@@ -26,9 +26,12 @@ export interface Outcome {
   readonly err: string;
 }
 
-export function runHelm(args: readonly string[]): Outcome {
+/** `input`: for its standard input. */
+export function runHelm(args: readonly string[], input = ''): Outcome {
   if (helm === undefined) throw new Error('there is no helm (npm run tools)');
-  const { status, stdout, stderr } = spawnSync(helm, args, { encoding: 'utf8', timeout: 30_000 });
+  // It ends before its garbage is worth a collection.
+  const env = { ...process.env, GOGC: 'off' };
+  const { status, stdout, stderr } = spawnSync(helm, args, { encoding: 'utf8', timeout: 30_000, input, env });
   return { code: status, out: stdout, err: stderr };
 }
 
@@ -61,24 +64,15 @@ export const release = 'prod';
 const rendered = new Map<string, Outcome>();
 
 /** What `helm template` says. */
-export function template(options: RenderOptions): Outcome {
-  const key = JSON.stringify(options);
-  const known = rendered.get(key) ?? runTemplate(options);
+export function template({ ci, values = {}, chart = chartFolder, args = [] }: RenderOptions): Outcome {
+  const files = [...(ci === undefined ? [] : ['-f', ciFile(ci)]), '-f', '-'];
+  // JSON is YAML.
+  const input = JSON.stringify(values);
+  const key = [chart, ...files, ...args, input].join(' ');
+  const known =
+    rendered.get(key) ?? runHelm(['template', release, chart, '--namespace', 'ledger', ...files, ...args], input);
   rendered.set(key, known);
   return known;
-}
-
-function runTemplate({ ci, values, chart = chartFolder, args = [] }: RenderOptions): Outcome {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-values-'));
-  try {
-    const file = join(folder, 'values.yaml');
-    // JSON is YAML.
-    writeFileSync(file, JSON.stringify(values ?? {}));
-    const files = [...(ci === undefined ? [] : ['-f', ciFile(ci)]), '-f', file];
-    return runHelm(['template', release, chart, '--namespace', 'ledger', ...files, ...args]);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
 }
 
 /** The objects that are rendered; throws what Helm says where it refuses. */
@@ -132,8 +126,7 @@ export function ciFile(name: string): string {
 
 /** A copy of the chart with other files beside its templates; it goes when the test ends. */
 export function chartWith(t: TestContext, files: Readonly<Record<string, string>>): string {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-chart-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder(t);
   cpSync(chartFolder, folder, { recursive: true });
   rmSync(join(folder, 'files'), { recursive: true, force: true });
   mkdirSync(join(folder, 'files'));

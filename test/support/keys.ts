@@ -1,10 +1,9 @@
 /** Keys for a test: a file of them, and the config that goes with it. */
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { TestContext } from 'node:test';
 import { createKey } from '../../src/access/keys/principals.ts';
 import type { AccessConfig } from '../../src/config/config.ts';
+import { type Ending, temporaryFolder } from './temporary-folder.ts';
 
 /** A key of a test, in its text and as it stands in the file. */
 export interface TestKey {
@@ -26,10 +25,8 @@ export interface KeysFile {
 }
 
 /** A file of keys that goes when the test ends. */
-export function keysFile(t: TestContext, keys: readonly TestKey[]): KeysFile {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-keys-'));
-  t.after(() => rmSync(folder, { recursive: true }));
-  const path = join(folder, 'keys.yaml');
+export function keysFile(t: Ending, keys: readonly TestKey[]): KeysFile {
+  const path = join(temporaryFolder(t), 'keys.yaml');
   const writeText = (text: string): void => {
     writeFileSync(`${path}.new`, text);
     renameSync(`${path}.new`, path);

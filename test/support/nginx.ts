@@ -1,14 +1,14 @@
 /** A real nginx, where there is one, with the configuration of a test. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from './free-port.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 const path = { PATH: `${process.env['PATH']}:/usr/sbin` };
 const isInstalled = spawnSync('sh', ['-c', 'command -v nginx'], { env: path }).status === 0;
@@ -21,8 +21,7 @@ export function withoutNginx(): string | false {
 
 /** Starts nginx on a free port with `http`, the inside of its http block; `PORT` in it is that port. Its base address. */
 export async function startNginx(t: TestContext, http: string): Promise<string> {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-nginx-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t);
   mkdirSync(join(folder, 'tmp'));
   const port = await freePort();
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(

@@ -1,12 +1,12 @@
 /** A real Prometheus for a test, and its tool. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from './free-port.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 const isInstalled = ['prometheus', 'promtool'].every((name) => spawnSync(name, ['--version']).status === 0);
 if (!isInstalled && process.env['CI'] !== undefined) throw new Error('prometheus and promtool are required in CI');
@@ -43,7 +43,7 @@ const longestErrors = 2_000;
 
 /** One on a config in YAML. `until` rejects with its last errors once it has ended. It ends with the test. */
 export async function prometheusOn(t: TestContext, config: string): Promise<Prometheus> {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-prometheus-'));
+  const folder = temporaryFolder(t);
   writeFileSync(join(folder, 'prometheus.yml'), config);
   const port = await freePort();
   const child = spawn(
@@ -64,11 +64,9 @@ export async function prometheusOn(t: TestContext, config: string): Promise<Prom
   let isOver = false;
   child.once('close', () => (isOver = true));
   t.after(async () => {
-    if (child.exitCode === null) {
-      child.kill('SIGKILL');
-      await once(child, 'exit');
-    }
-    rmSync(folder, { recursive: true, force: true });
+    if (child.exitCode !== null) return;
+    child.kill('SIGKILL');
+    await once(child, 'exit');
   });
   const query = async (path: string, parameters: Readonly<Record<string, string>>): Promise<unknown> => {
     const asked = await fetch(`http://127.0.0.1:${port}/api/v1/${path}?${new URLSearchParams(parameters).toString()}`);

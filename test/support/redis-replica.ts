@@ -1,8 +1,8 @@
 /** Gateways that share a Redis, and what a test asks of them while that is in trouble. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { RedisConfig } from '../../src/config/config.ts';
+import { until as untilHolds } from './eventually.ts';
 import {
   fetchReply,
   patient,
@@ -54,10 +54,9 @@ export async function replica(
   };
 }
 
-/** Polls until `isSo`; fails after `withinMs`. */
-export async function until(what: string, isSo: () => Promise<boolean> | boolean, withinMs = 30_000): Promise<void> {
-  for (const end = performance.now() + withinMs; performance.now() < end; await sleep(10)) if (await isSo()) return;
-  assert.fail(`not within ${withinMs} ms: ${what}`);
+/** Resolves when `isSo` holds; its failure names `what`. */
+export function until(what: string, isSo: () => Promise<boolean> | boolean): Promise<void> {
+  return untilHolds(isSo).catch((error: unknown) => assert.fail(`${what}: ${String(error)}`));
 }
 
 /** Resolves when the gateway has written `count` answers to Redis. */

@@ -1,13 +1,10 @@
 /** A real redis-server for a test, on a free port, and what can be done to it. */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import type { TestContext } from 'node:test';
 import { Redis } from 'ioredis';
 import type { RedisConfig } from '../../src/config/config.ts';
 import { freePort } from './free-port.ts';
+import { type Ending, temporaryFolder } from './temporary-folder.ts';
 import type { Certified } from './tls.ts';
 
 const isInstalled = spawnSync('redis-server', ['--version']).status === 0;
@@ -101,9 +98,8 @@ export class RedisServer {
 }
 
 /** Starts a server that is ended after the test. `args`: more of its command line, such as `--requirepass`. */
-export async function redisServer(t: TestContext, args: readonly string[] = [], tls?: RedisTls): Promise<RedisServer> {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-redis-'));
-  const base = ['--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder];
+export async function redisServer(t: Ending, args: readonly string[] = [], tls?: RedisTls): Promise<RedisServer> {
+  const base = ['--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', temporaryFolder(t)];
   const tlsPort = tls && (await freePort());
   const secure =
     tls === undefined || tlsPort === undefined ? [] : tlsLines(tls, tlsPort).flatMap((line) => `--${line}`.split(' '));
@@ -111,7 +107,6 @@ export async function redisServer(t: TestContext, args: readonly string[] = [], 
   t.after(async () => {
     server.resume();
     await server.kill();
-    rmSync(folder, { recursive: true, force: true });
   });
   await server.start();
   return server;

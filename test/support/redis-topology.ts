@@ -1,12 +1,12 @@
 /** A primary watched by a sentinel, and a cluster of three, on loopback. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { RedisTargetConfig } from '../../src/config/config.ts';
 import { until } from './redis-replica.ts';
 import { freePort } from './free-port.ts';
 import { redisServer, RedisServer, type RedisTls, tlsLines } from './redis-server.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 export interface Watched {
   readonly target: RedisTargetConfig;
@@ -20,7 +20,7 @@ export async function watchedServers(t: TestContext, tls?: RedisTls): Promise<Wa
   const args = ['--repl-diskless-sync-delay', '0', ...(tls === undefined ? [] : ['--tls-replication', 'yes'])];
   const [primary, second] = [await redisServer(t, args, tls), await redisServer(t, args, tls)];
   await second.run((client) => client.replicaof('127.0.0.1', primary.tlsPort ?? primary.port));
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-sentinel-'));
+  const folder = temporaryFolder(t);
   const file = join(folder, 'sentinel.conf');
   const lines = [
     `monitor mymaster 127.0.0.1 ${primary.tlsPort ?? primary.port} 1`,
@@ -33,10 +33,7 @@ export async function watchedServers(t: TestContext, tls?: RedisTls): Promise<Wa
   const secure = tlsPort && `${tlsLines(tls, tlsPort).join('\n')}\ntls-replication yes\n`;
   writeFileSync(file, `bind 127.0.0.1\nport ${port}\ndir ${folder}\n${secure ?? ''}`, { flag: 'a' });
   const sentinel = new RedisServer(port, [file, '--sentinel'], tlsPort);
-  t.after(async () => {
-    await sentinel.kill();
-    rmSync(folder, { recursive: true });
-  });
+  t.after(() => sentinel.kill());
   await sentinel.start();
   // A sentinel learns of replicas from the primary every ten seconds; without one there is nobody to fail over to.
   await until('the sentinel knows the replica', async () => {

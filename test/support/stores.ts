@@ -1,13 +1,12 @@
 /** Stores on folders of their own, with the thread that writes them. */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { CachedResponse } from '../../src/cache/record.ts';
 import type { CurrentEpoch } from '../../src/cache/epoch/registry.ts';
 import type { CacheKey } from '../../src/cache/key.ts';
 import { AnswerStore } from '../../src/cache/store/store.ts';
 import { until } from './eventually.ts';
+
+export { temporaryFolder as storeFolder } from './temporary-folder.ts';
 
 const place: CurrentEpoch = {
   ledger: '4.test',
@@ -34,13 +33,6 @@ interface TestStoreWriteOptions {
   readonly isShared?: boolean;
   readonly run?: string;
   readonly place?: () => CurrentEpoch | undefined;
-}
-
-/** A folder that is deleted after the test. */
-export function storeFolder(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-store-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
 }
 
 /** Opens a store; it is closed after the test. */

@@ -1,14 +1,14 @@
 /** Certificates of a root made for the test, and clients that trust it. */
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { request as h1Request, type IncomingMessage } from 'node:http';
 import { connect as connectH2, type ClientHttp2Session, type IncomingHttpHeaders } from 'node:http2';
 import { request as h1sRequest } from 'node:https';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls';
 import { defaultCiphers } from '../../src/config/schema/schema-parts.ts';
+import { type Ending, temporaryFolder } from './temporary-folder.ts';
 
 export interface Certified {
   /** Names of the files. */
@@ -30,9 +30,8 @@ export interface Authority {
 }
 
 /** A root of its own for each test, in a folder that goes with it. */
-export function authority(t: TestContext): Authority {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-tls-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+export function authority(t: Ending): Authority {
+  const folder = temporaryFolder(t);
   const openssl = (...args: string[]): void => void execFileSync('openssl', args, { cwd: folder, stdio: 'pipe' });
   const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
   openssl('req', '-x509', ...key, '-keyout', 'ca.key', '-out', 'ca.crt', '-days', '30', '-subj', '/CN=test root');
