@@ -3,13 +3,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { gatewayProcess } from '../../support/gateway-process.ts';
 import { testGateway, type TestGateway, twoTiers } from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import type { Told } from '../../support/tls.ts';
 import { transports } from '../../support/transports.ts';
-import { get } from '../../support/workers.ts';
 
 type Facts = Readonly<Record<string, unknown>>;
 
@@ -168,17 +166,4 @@ test('a gateway that has never got an answer of a node is unavailable', async (t
   const reply = await gateway.get('/-/health');
 
   assert.deepEqual([reply.status, factsOf(reply.text)], [503, { status: 'unavailable' }]);
-});
-
-test('each worker answers; neither body nor head has an address or a name of a node', async (t) => {
-  const nodes = [await fakeNode(t, { head: 900n }), await fakeNode(t, { head: 900n })];
-  const gateway = await gatewayProcess(t, { full: nodes, config: { workers: 2 } });
-
-  for (let round = 0; round < 4; round += 1) {
-    const { status, headers, text } = await get(`${gateway.url}/-/health`);
-    assert.deepEqual([status, factsOf(text)['status']], [200, 'serving']);
-    const all = text + JSON.stringify(headers);
-    for (const secret of ['full-', ...nodes.map(({ url }) => new URL(url).host)])
-      assert.equal(all.includes(secret), false);
-  }
 });

@@ -3,8 +3,6 @@ import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
 import type { Config } from '../../../src/config/config.ts';
-import { fakeNode } from '../../support/fake-node.ts';
-import { gatewayProcess } from '../../support/gateway-process.ts';
 import { fetchReply, type LogLine, nodeAndGateway } from '../../support/gateway.ts';
 import { call } from '../../commands/command-line.ts';
 import { configFile } from '../../config/config-file.ts';
@@ -100,25 +98,6 @@ test('without tokens the operator is this machine', async (t) => {
     audited().map(({ operator, action }) => [operator, action]),
     [['loopback', 'purge']],
   );
-});
-
-test('the primary of several workers writes the audit log, once, at the level silent', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const operations = { host: '127.0.0.1', port: 0, tokens };
-  const gateway = await gatewayProcess(t, {
-    full: [node],
-    config: { workers: 2, log: { level: 'silent', format: 'json' }, operations },
-  });
-  const headers = { authorization: `Bearer ${ana}` };
-
-  const reply = await fetch(`${gateway.operationsUrl}/admin/upstreams/full-0/drain`, { method: 'POST', headers });
-  assert.equal(reply.status, 200);
-  assert.equal(await gateway.stop(), 0);
-
-  const lines = gateway.err().trim().split('\n');
-  assert.equal(lines.length, 1, gateway.err());
-  const { level, operator, action, pid } = JSON.parse(lines[0] ?? '') as LogLine;
-  assert.deepEqual([level, operator, action, pid], [35, 'ana', 'drain', gateway.pid]);
 });
 
 test('names of operators are unique, and no token is empty', async (t) => {

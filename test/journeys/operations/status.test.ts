@@ -3,10 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { call } from '../../commands/command-line.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { gatewayProcess } from '../../support/gateway-process.ts';
-import { fetchReply, nodeAndGateway, testGateway } from '../../support/gateway.ts';
+import { fetchReply, nodeAndGateway, patient, testGateway } from '../../support/gateway.ts';
 import { kindsOf, statusOf, statusWhen } from '../../support/status.ts';
-import { get, isAlive, noWorker } from '../../support/workers.ts';
 
 const at = (version: number | bigint, struct = 'Probe'): string =>
   `/accounts/0x1/resource/0x1::ledgergate_sample::${struct}?ledger_version=${version}`;
@@ -96,7 +94,9 @@ test('a node behind maxLag is a problem by name, and no longer when it has caugh
 
 test('410s, 503s and a used-up allowance are problems', async (t) => {
   const full = await fakeNode(t, { oldest: 500n, head: 1_000n });
-  const gateway = await testGateway(t, { full: [{ url: full.url, maxRequestsPerSecond: 30 }] });
+  const limited = [{ url: full.url, maxRequestsPerSecond: 30 }];
+  // A busy machine makes no answer late: every 503 is one of the allowance.
+  const gateway = await testGateway(t, { full: limited, config: { upstream: patient } });
 
   const replies = await Promise.all(Array.from({ length: 400 }, (_, version) => gateway.get(at(version))));
 
@@ -175,45 +175,4 @@ test('the page shows no address of a node, is not cacheable, and runs its own sc
   }
   const { headers } = await fetchReply(`${gateway.operationsUrl}/status`, { method: 'GET' });
   assert.match(headers['content-security-policy'] ?? '', /^default-src 'none'; style-src 'sha256-/);
-});
-
-test('with several workers the page merges all of them, and reports a lost one', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await gatewayProcess(t, {
-    full: [node],
-    config: { workers: 2, upstream: { probeInterval: '50ms' } },
-  });
-  for (let count = 0; count < 6; count += 1) assert.equal((await get(gateway.url + at(600))).status, 200);
-
-  // A busy machine may leave out a worker that answers late.
-  const before = await statusWhen(
-    gateway,
-    ({ workers, nodes }) => workers?.answering === 2 && nodes[0]?.usableBy === 2,
-  );
-  assert.equal(before.workers?.wanted, 2);
-  assert.equal(before.windows[2]?.requests, 6);
-  const answers = before.events.filter(({ kind }) => kind === 'node usable');
-  // A worker may have the event from its peer alone.
-  const finders = answers.reduce((sum, { workers = 1 }) => sum + workers, 0);
-  assert.ok(finders >= 1 && finders <= 2, String(finders));
-
-  const [killed = noWorker()] = gateway.workers();
-  process.kill(killed, 'SIGKILL');
-  const after = await statusWhen(
-    gateway,
-    (facts) => kindsOf(facts).includes('worker back') && facts.workers?.answering === 2,
-  );
-
-  assert.ok(!isAlive(killed));
-  assert.deepEqual(
-    kindsOf(after).filter((kind) => kind.startsWith('worker')),
-    ['worker back', 'worker lost'],
-  );
-
-  await node.refuse();
-  const out = await statusWhen(gateway, ({ state }) => state === 'outage');
-  const tellers = out.events
-    .filter(({ kind }) => kind === 'node down')
-    .reduce((sum, { workers = 1 }) => sum + workers, 0);
-  assert.ok(tellers >= 1 && tellers <= 2, String(tellers));
 });

@@ -1,31 +1,49 @@
-// Event streams at several workers, of which one follows the ledger for all.
+// One of two workers follows the ledger for both: waits, and event streams.
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
+import { after, test, type TestContext } from 'node:test';
 import { EventReader } from '../../support/event-reader.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { probe } from '../../support/gateway.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
-import { metric } from '../../support/workers.ts';
+import { submission } from '../../support/submission.ts';
+import { get, isAlive, metric } from '../../support/workers.ts';
 
 const workers = 2;
+const node = await fakeNode({ after }, { head: 900n, keepRequests: 1_000 });
+const follow = { mode: 'always' };
+const config = { workers, follow, latest: { maxStaleness: '50ms' }, streams: { interval: '100ms' } };
+/** For all tests, which use it one after the other. */
+const gateway = await gatewayProcess({ after }, { full: [node], config });
 
-async function workersAndNode(t: TestContext) {
-  const node = await fakeNode(t, { head: 900n, keepRequests: 1_000 });
-  const config = { workers, latest: { maxStaleness: '50ms' }, streams: { interval: '100ms' } };
-  const gateway = await gatewayProcess(t, { full: [node], config });
-  await until(async () => (await metric(gateway, 'ledgergate_workers')) === workers);
-  return { node, gateway };
+/** The ledger moves on by 20 versions; resolves once every worker answers the newest from memory. */
+async function untilFollowed(): Promise<void> {
+  node.clock.advance(20n);
+  // Connections are handed out in turn, and a version that a node was asked for is in memory.
+  await until(async () => {
+    node.clock.advance(1n);
+    // Read by now, unless nobody reads.
+    const path = `${gateway.url}/transactions/by_version/${node.clock.head - 10n}`;
+    const found = [(await get(path)).headers['cache-status'], (await get(path)).headers['cache-status']];
+    return found.every((source) => source === 'ledgergate; hit; detail=memory');
+  }, 20);
 }
 
 /** As many streams at each worker: connections are handed out in turn. */
-async function openStreams(t: TestContext, url: string, count: number): Promise<readonly EventReader[]> {
+async function openStreams(t: TestContext, path: string, count: number): Promise<readonly EventReader[]> {
   const readers: EventReader[] = [];
   for (let opened = 0; opened < count; opened += 1) {
-    const reader = await EventReader.open(url);
+    const reader = await EventReader.open(gateway.url + path);
     t.after(() => reader.close());
     readers.push(reader);
   }
+  return readers;
+}
+
+/** Streams of the newest transactions, each with its first six events. */
+async function openTransactions(t: TestContext): Promise<readonly EventReader[]> {
+  const readers = await openStreams(t, `/transactions?start=${node.clock.head - 5n}`, 4);
+  await Promise.all(readers.map((reader) => reader.has(6)));
   return readers;
 }
 
@@ -38,29 +56,30 @@ function assertWithoutGap({ ids }: EventReader): void {
   );
 }
 
-test('streams at the other worker go on while one hangs, whichever of them follows the ledger', async (t) => {
-  const { node, gateway } = await workersAndNode(t);
-  const readers = await openStreams(t, `${gateway.url}/transactions?start=895`, 4);
-  await Promise.all(readers.map((reader) => reader.has(6)));
-  for (const hung of gateway.workers()) {
-    process.kill(hung, 'SIGSTOP');
-    try {
-      node.clock.advance(30n);
-      const count = Number(node.clock.head) - 894;
-      await until(() => readers.filter(({ ids }) => ids.length >= count).length >= 2);
-    } finally {
-      process.kill(hung, 'SIGCONT');
-    }
-    // A worker that hung for ten seconds was replaced, and its streams have ended.
-    const count = Number(node.clock.head) - 894;
-    await until(() => readers.every(({ ids, hasEnded }) => hasEnded || ids.length >= count));
-  }
-  for (const reader of readers) assertWithoutGap(reader);
+test('a wait at any worker ends with the commit, and costs each worker one call of a node for its hash', async () => {
+  await untilFollowed();
+  const reply = await fetch(`${node.url}/transactions`, {
+    method: 'POST',
+    body: submission(),
+    headers: { 'content-type': 'application/json' },
+  });
+  const { hash } = (await reply.json()) as { readonly hash: string };
+  const before = node.requestsTo('byHash');
+  const waitOf = async (): Promise<string> => {
+    const { text } = await get(`${gateway.url}/transactions/wait_by_hash/${hash}`);
+    return text.includes('"pending_transaction"') ? waitOf() : text;
+  };
+  const waits = Array.from({ length: 2 * workers }, waitOf);
+  await until(() => node.requestsTo('byHash') - before >= workers);
+  node.clock.head = node.mempool.commitEach(node.clock.head + 1n) - 1n;
+  const texts = await Promise.all(waits);
+  assert.deepEqual([node.requestsTo('byHash') - before, node.requestsTo('waitByHash')], [workers, 0]);
+  const { text } = await get(`${node.url}/transactions/by_hash/${hash}`);
+  for (const waited of texts) assert.equal(waited, text);
 });
 
 test('one read of a node for each worker and state serves all who watch there', async (t) => {
-  const { node, gateway } = await workersAndNode(t);
-  const readers = await openStreams(t, `${gateway.url}${probe}`, 6);
+  const readers = await openStreams(t, probe, 6);
   await Promise.all(readers.map((reader) => reader.has(1)));
   for (let count = 2; count <= 4; count += 1) {
     node.clock.advance(1n);
@@ -78,15 +97,45 @@ test('one read of a node for each worker and state serves all who watch there', 
     );
 });
 
+test('streams at the other worker go on while one hangs, whichever of them follows the ledger', async (t) => {
+  const start = Number(node.clock.head) - 5;
+  const readers = await openTransactions(t);
+  for (const hung of gateway.workers()) {
+    process.kill(hung, 'SIGSTOP');
+    try {
+      node.clock.advance(30n);
+      const count = Number(node.clock.head) - start + 1;
+      await until(() => readers.filter(({ ids }) => ids.length >= count).length >= 2);
+    } finally {
+      process.kill(hung, 'SIGCONT');
+    }
+    // A worker that hung for ten seconds was replaced, and its streams have ended.
+    const count = Number(node.clock.head) - start + 1;
+    await until(() => readers.every(({ ids, hasEnded }) => hasEnded || ids.length >= count));
+  }
+  for (const reader of readers) assertWithoutGap(reader);
+});
+
+test('one worker reads for all, and when it dies the next one does', async () => {
+  const readers = () => metric(gateway, 'ledgergate_follower_running');
+  await untilFollowed();
+  assert.equal(await readers(), 1);
+  for (const victim of gateway.workers()) {
+    process.kill(victim, 'SIGKILL');
+    await until(() => !isAlive(victim));
+    await until(async () => (await metric(gateway, 'ledgergate_workers')) === workers);
+    await untilFollowed();
+    await until(async () => (await readers()) === 1);
+  }
+});
+
 test('a drain ends each stream whole, with the time after which its client comes back', async (t) => {
-  const { node, gateway } = await workersAndNode(t);
-  const readers = await openStreams(t, `${gateway.url}/transactions?start=895`, 4);
-  await Promise.all(readers.map((reader) => reader.has(6)));
+  const readers = await openTransactions(t);
   const stopped = gateway.stop();
   await until(() => {
     node.clock.advance(1n);
     return readers.every(({ hasEnded }) => hasEnded);
-  });
+  }, 20);
   assert.equal(await stopped, 0);
   for (const reader of readers) {
     assert.equal(await reader.ended, true);
