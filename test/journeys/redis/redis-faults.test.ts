@@ -217,33 +217,39 @@ const damages: readonly Damage[] = [
   },
 ];
 
-for (const { what, make } of damages) {
-  test(`${what} is a miss, is counted, and is replaced`, { skip: noRedis }, async (t) => {
-    const server = await redisServer(t);
-    const node = await fakeNode(t);
-    const nodes = [node];
-    const writer = await replica(t, server.url, { nodes });
-    await readProbe(writer, 777);
-    await readProbe(writer, 7);
-    await written(writer, 2);
-    await server.run(async (client) => make(client, await namesOf(client, '7')));
+test('a damaged entry is a miss, is counted, and is replaced', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const node = await fakeNode(t);
+  const nodes = [node];
+  const [writer, reader, next] = [
+    await replica(t, server.url, { nodes }),
+    await replica(t, server.url, { nodes }),
+    await replica(t, server.url, { nodes }),
+  ];
+  await Promise.all([writer, reader, next].map((gateway) => untilUp(gateway)));
+  for (const [index, { what, make }] of damages.entries()) {
+    await t.test(what, async () => {
+      // An account of which sample nodes have state, with pages of its own.
+      const account = `0x5a${(index + 1).toString(16).padStart(6, '0')}`;
+      const asked = node.requestsTo('resource');
+      await readProbe(writer, 777, account);
+      await readProbe(writer, 7, account);
+      await written(writer, 2 * (index + 1));
+      await server.run(async (client) => make(client, await namesOf(client, '7', account)));
 
-    const reader = await replica(t, server.url, { nodes });
-    await untilUp(reader);
-    assert.equal(sourceOf(await readProbe(reader, 7)), 'node');
-    assert.equal(await reader.metric('ledgergate_redis_lookups_total{outcome="damaged"}'), 1);
-    assert.equal((await reader.readiness()).redis.state, 'up');
-    await until('no write waits', async () => (await reader.metric('ledgergate_redis_pending_writes')) === 0);
+      assert.equal(sourceOf(await readProbe(reader, 7, account)), 'node');
+      assert.equal(await reader.metric('ledgergate_redis_lookups_total{outcome="damaged"}'), index + 1);
+      assert.equal((await reader.readiness()).redis.state, 'up');
+      await until('no write waits', async () => (await reader.metric('ledgergate_redis_pending_writes')) === 0);
 
-    const next = await replica(t, server.url, { nodes });
-    await untilUp(next);
-    assert.equal(sourceOf(await readProbe(next, 7)), 'redis');
-    assert.equal(node.requestsTo('resource'), 3);
-  });
-}
+      assert.equal(sourceOf(await readProbe(next, 7, account)), 'redis');
+      assert.equal(node.requestsTo('resource'), asked + 3);
+    });
+  }
+});
 
-async function namesOf(client: Redis, field: string): Promise<Names> {
-  const [page = ''] = await client.keys('lg:*|resource|*');
+async function namesOf(client: Redis, field: string, account = '0x1'): Promise<Names> {
+  const [page = ''] = await client.keys(`lg:*|resource|${account}/*`);
   const [digest = ''] = (await client.hget(page, field))!.split('.');
   const [answer = ''] = await client.keys(`lg:*:=${digest}`);
   return { page, field, answer };

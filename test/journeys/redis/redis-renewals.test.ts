@@ -115,74 +115,72 @@ const isLong = process.env['LEDGERGATE_RENEWAL_ROUNDS'] !== undefined;
 for (const topology of Object.keys(topologies)) {
   const skip = noRedis || (isLong || topology === 'single' ? false : 'a long run, by LEDGERGATE_RENEWAL_ROUNDS');
 
-  test(`${topology}: the password, then the user changes under load: 0 failed`, { skip }, async (t) => {
-    const workers = topology === 'single' ? 2 : 1;
-    const here = await world(t, topology, workers);
-    const { gateway, crowd, put, everywhere, servers } = here;
+  test(
+    `${topology}: password, user, authority and client certificate change under load: 0 failed`,
+    { skip },
+    async (t) => {
+      const workers = topology === 'single' ? 2 : 1;
+      const here = await world(t, topology, workers);
+      const { gateway, crowd, put, everywhere, servers, ca, shown } = here;
+      const [server] = servers;
+      let changes = 0;
+      const untilApplied = async (): Promise<void> => {
+        changes += workers;
+        await until(async () => (await metric(gateway, applied())) === changes);
+      };
 
-    // Redis does not know the new password yet: open connections stay, and the trial goes on.
-    put('password', 'secret-two\n');
-    await until(async () => (await metric(gateway, pending())) === 1);
-    await until(() => gateway.err().includes('a trial at Redis fails: WRONGPASS'));
-    await crowd.answer(50);
-    await everywhere('ACL', 'SETUSER', 'one', '>secret-two');
-    await until(async () => (await metric(gateway, applied())) === workers);
-    await everywhere('ACL', 'SETUSER', 'one', '<secret-one');
-    assert.equal(await metric(gateway, pending()), 0);
-    assert.equal(await metric(gateway, refused()), workers);
-    await crowd.answer(50);
-
-    // Another user: that of before is deleted, which ends every connection that still has it.
-    await everywhere('ACL', 'SETUSER', 'two', 'on', '>secret-two', '~*', '&*', '+@all');
-    put('user', 'two\n');
-    await until(async () => (await metric(gateway, applied())) === 2 * workers);
-    const [server] = servers;
-    for (const each of servers) await until(async () => (await usersAt(each)).every((name) => name === 'two'));
-    await everywhere('ACL', 'DELUSER', 'one');
-    await crowd.answer(100);
-
-    await judge(t, here);
-    // Connections that are made anew have it, too, the one of messages among them.
-    await everywhere('CLIENT', 'KILL', 'USER', 'two');
-    await until(
-      async () => (await metric(gateway, 'ledgergate_redis_up')) === 1 && (await usersAt(server!)).length > 1,
-    );
-    assert.deepEqual([...new Set(await usersAt(server!))], ['two']);
-  });
-
-  test(`${topology}: authority and client certificate are renewed under load: 0 failed`, { skip }, async (t) => {
-    const here = await world(t, topology);
-    const { gateway, crowd, put, everywhere, ca, shown } = here;
-    const next = authority(t);
-    const served = next.certify('redis');
-    const untilApplied = (count: number) => until(async () => (await metric(gateway, applied())) === count);
-
-    put('ca', `${ca.ca}${next.ca}`);
-    await untilApplied(1);
-    // A sentinel reads its files at its start alone: there the client certificate changes.
-    if (topology !== 'sentinel') {
-      // Servers trust both authorities, and show a certificate of the new one.
-      writeFileSync(ca.file, `${ca.ca}${next.ca}`);
-      const files = ['tls-cert-file', served.cert, 'tls-key-file', served.key, 'tls-ca-cert-file', ca.file];
-      await everywhere('CONFIG', 'SET', ...files);
+      // Redis does not know the new password yet: open connections stay, and the trial goes on.
+      put('password', 'secret-two\n');
+      await until(async () => (await metric(gateway, pending())) === 1);
+      await until(() => gateway.err().includes('a trial at Redis fails: WRONGPASS'));
       await crowd.answer(50);
-      put('ca', next.ca);
-      await untilApplied(2);
-    }
-    const renewed = topology === 'sentinel' ? ca : next;
-    replaceFiles({ ...shown, ciphers: [] }, renewed.certify('renewed'));
-    await untilApplied(topology === 'sentinel' ? 2 : 3);
-    await crowd.answer(50);
-    const before = (await metric(gateway, refused())) ?? 0;
-    put('ca', 'no certificate');
-    await until(async () => (await metric(gateway, refused())) === before + 1);
-    await crowd.answer(50);
+      await everywhere('ACL', 'SETUSER', 'one', '>secret-two');
+      await untilApplied();
+      await everywhere('ACL', 'SETUSER', 'one', '<secret-one');
+      assert.equal(await metric(gateway, pending()), 0);
+      assert.equal(await metric(gateway, refused()), workers);
+      await crowd.answer(50);
 
-    await judge(t, here);
-    await everywhere('CLIENT', 'KILL', 'USER', 'one');
-    await until(async () => (await metric(gateway, 'ledgergate_redis_up')) === 1);
-    assert.match(gateway.err(), /tls\.ca: holds no certificates in PEM form/);
-  });
+      // Another user: that of before is deleted, which ends every connection that still has it.
+      await everywhere('ACL', 'SETUSER', 'two', 'on', '>secret-two', '~*', '&*', '+@all');
+      put('user', 'two\n');
+      await untilApplied();
+      for (const each of servers) await until(async () => (await usersAt(each)).every((name) => name === 'two'));
+      await everywhere('ACL', 'DELUSER', 'one');
+      await crowd.answer(50);
+
+      const next = authority(t);
+      const served = next.certify('redis');
+      put('ca', `${ca.ca}${next.ca}`);
+      await untilApplied();
+      // A sentinel reads its files at its start alone: there the client certificate changes.
+      if (topology !== 'sentinel') {
+        // Servers trust both authorities, and show a certificate of the new one.
+        writeFileSync(ca.file, `${ca.ca}${next.ca}`);
+        const files = ['tls-cert-file', served.cert, 'tls-key-file', served.key, 'tls-ca-cert-file', ca.file];
+        await everywhere('CONFIG', 'SET', ...files);
+        await crowd.answer(50);
+        put('ca', next.ca);
+        await untilApplied();
+      }
+      replaceFiles({ ...shown, ciphers: [] }, (topology === 'sentinel' ? ca : next).certify('renewed'));
+      await untilApplied();
+      await crowd.answer(50);
+      const before = (await metric(gateway, refused())) ?? 0;
+      put('ca', 'no certificate');
+      await until(async () => (await metric(gateway, refused())) === before + workers);
+      await crowd.answer(50);
+
+      await judge(t, here);
+      // Connections that are made anew have it all, the one of messages among them.
+      await everywhere('CLIENT', 'KILL', 'USER', 'two');
+      await until(
+        async () => (await metric(gateway, 'ledgergate_redis_up')) === 1 && (await usersAt(server!)).length > 1,
+      );
+      assert.deepEqual([...new Set(await usersAt(server!))], ['two']);
+      assert.match(gateway.err(), /tls\.ca: holds no certificates in PEM form/);
+    },
+  );
 }
 
 test('a Redis of access has a user of its own, renewed under load: 0 failed', { skip: noRedis }, async (t) => {

@@ -8,115 +8,110 @@ import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { fall, growBack, historyOf, oldNode, rollBack } from '../../support/forked-fleet.ts';
 import { gatewayProcess, type ConfigSections, type GatewayProcess } from '../../support/gateway-process.ts';
-import { fetchReply, probeAt, testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
+import { fetchReply, probeAt, testGateway, type LogLine, type Reply, type TestGateway } from '../../support/gateway.ts';
 import { OpenApi } from '../../support/openapi.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
-import { storeFolder } from '../../support/stores.ts';
-import { get, metric } from '../../support/workers.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
+import { metric } from '../../support/workers.ts';
 
-interface Scene {
-  readonly node: FakeNode;
-  readonly folder: string;
-  readonly gateway: GatewayProcess;
-}
+/** Reads of the resource that the node answered. */
+const reads = (node: FakeNode): number => node.log.countOf('resource');
+const read = (gateway: GatewayProcess, version: number) =>
+  fetchReply(gateway.url + probeAt(version), { method: 'GET', reset: true });
+const sourceOf = ({ headers }: Reply): string => headers['cache-status'] ?? '';
 
-/** `cache`: further tiers. */
-async function scene(t: TestContext, config: ConfigSections = {}, cache: object = {}): Promise<Scene> {
-  const folder = storeFolder(t);
+async function scene(t: TestContext, config: ConfigSections, cache: object = {}) {
+  const path = temporaryFolder(t);
   const node = await fakeNode(t);
-  const store = { path: folder, maxBytes: '64MiB' };
+  const store = { path, maxBytes: '64MiB' };
   const gateway = await gatewayProcess(t, { full: [node], config: { cache: { store, ...cache }, ...config } });
   await up(gateway);
-  return { node, folder, gateway };
+  return { node, path, gateway };
 }
 
 /** Waits until the store is in use. */
 async function up(gateway: GatewayProcess): Promise<void> {
-  await until(async () => (await metric(gateway, 'ledgergate_store_up')) === 1, 20);
+  await until(async () => (await metric(gateway, 'ledgergate_store_up')) === 1);
 }
 
-/** Reads of the resource that the node answered. */
-function reads({ node }: Scene): number {
-  return node.log.received.filter(({ route }) => route === 'resource').length;
-}
-
-async function written({ gateway }: Scene, answers: number): Promise<void> {
+async function written(gateway: GatewayProcess, answers: number): Promise<void> {
   const name = 'ledgergate_store_writes_total{outcome="written"}';
-  await until(async () => ((await metric(gateway, name)) ?? 0) >= answers, 20);
+  await until(async () => ((await metric(gateway, name)) ?? 0) >= answers);
 }
 
-function sourceOf(reply: { readonly headers: Readonly<Record<string, string | undefined>> }): string | undefined {
-  return reply.headers['cache-status'];
-}
+/** Many versions, so that their answers take several pages of the file. */
+const versions = Array.from({ length: 60 }, (_, index) => 100 + index);
 
-test('what was read before a kill is answered from the store after the restart', async (t) => {
-  const the = await scene(t);
-  const { gateway } = the;
-  const before = await fetchReply(gateway.url + probeAt(7), { method: 'GET' });
-  assert.match(sourceOf(before) ?? '', /fwd=miss/);
-  await written(the, 1);
+test('one process: what was read before a kill is answered from the store after it, ahead of Redis', async (t) => {
+  const redis = noRedis === false ? { redis: { url: (await redisServer(t)).url } } : {};
+  const { node, path, gateway } = await scene(t, {}, redis);
+  // A purge of before empties no store at a later start.
+  assert.equal((await purge(gateway, { everything: true })).complete, true);
+  const before = await read(gateway, 7);
+  assert.match(sourceOf(before), /fwd=miss/);
+  await written(gateway, 1);
 
   await gateway.kill();
   await gateway.restart();
   await up(gateway);
-  const after = await fetchReply(gateway.url + probeAt(7), { method: 'GET' });
-  const again = await fetchReply(gateway.url + probeAt(7), { method: 'GET' });
+  const [stored, again] = [await read(gateway, 7), await read(gateway, 7)];
 
-  assert.equal(sourceOf(after), 'ledgergate; hit; detail=store');
+  assert.equal(sourceOf(stored), 'ledgergate; hit; detail=store');
   assert.equal(sourceOf(again), 'ledgergate; hit; detail=memory');
-  assert.equal(after.text, before.text);
-  assert.equal(reads(the), 1);
+  assert.equal(stored.text, before.text);
+  assert.equal(reads(node), 1);
   const document = new OpenApi();
-  assert.deepEqual(document.problemsOf(document.operation('getResource'), after), []);
+  assert.deepEqual(document.problemsOf(document.operation('getResource'), stored), []);
+
+  await t.test('its files, each truncated to nothing, do not end it', async () => {
+    for (const end of ['.db-shm', '.db-wal', '.db']) {
+      for (const version of versions) assert.equal((await read(gateway, version)).status, 200);
+      await until(async () => ((await metric(gateway, 'ledgergate_store_bytes')) ?? 0) > 0);
+
+      for (const name of readdirSync(path)) if (name.endsWith(end)) truncateSync(join(path, name), 0);
+
+      for (let version = 900; version > 850; version -= 1) {
+        assert.equal((await read(gateway, version)).status, 200, end);
+      }
+      await up(gateway);
+    }
+  });
 });
 
-const isHit = (source = ''): boolean => /^ledgergate; hit; detail=(?:memory|store)$/.test(source);
+const isHit = (source: string): boolean => /^ledgergate; hit; detail=(?:memory|store)$/.test(source);
 
 /** Look-ups of the store that gave no answer, for whatever reason, beyond the first one of each of two workers. */
-async function unanswered({ gateway }: Scene): Promise<number> {
+async function unanswered(gateway: GatewayProcess): Promise<number> {
   const [absent = 0, unavailable = 0] = await Promise.all(
     ['absent', 'unavailable'].map((outcome) => metric(gateway, `ledgergate_store_lookups_total{outcome="${outcome}"}`)),
   );
   return unavailable + Math.max(0, absent - 2);
 }
 
-test('one worker reads a cold key for all, and its answer is every worker’s hit', async (t) => {
+test('two workers: one reads a cold key for both, and its answer is a hit of each until a purge', async (t) => {
   // An attempt that a busy machine delays is not repeated.
-  const the = await scene(t, { workers: 2, upstream: { timeout: '40s', deadline: '50s' } });
-  const { gateway, node } = the;
+  const { node, gateway } = await scene(t, { workers: 2, upstream: { timeout: '40s', deadline: '50s' } });
   node.fault = { kind: 'latency', ms: 50 };
-  const ask = () => fetchReply(gateway.url + probeAt(9), { method: 'GET', reset: true });
+  const ask = () => read(gateway, 9);
 
   const together = await Promise.all(Array.from({ length: 12 }, ask));
   const later = await Promise.all(Array.from({ length: 12 }, ask));
 
   const answers = 'ledgergate_http_requests_total{route="resource",status="200"}';
-  await until(async () => ((await metric(gateway, answers)) ?? 0) >= 24, 20);
+  await until(async () => ((await metric(gateway, answers)) ?? 0) >= 24);
   // A worker waits 100 ms for another's write, and leaves a store alone that takes more than 5 ms to look up. On a busy
   // machine it may read on its own then, after a look-up that found nothing.
-  const excused = await unanswered(the);
-  assert.ok(reads(the) >= 1 && reads(the) <= 1 + excused, `${reads(the)} reads, ${excused} look-ups without an answer`);
+  const excused = await unanswered(gateway);
+  const count = reads(node);
+  assert.ok(count >= 1 && count <= 1 + excused, `${count} reads, ${excused} look-ups without an answer`);
   const texts = new Set([...together, ...later].map(({ text }) => text));
   assert.equal(texts.size, 1);
   const sources = later.map(sourceOf);
   assert.ok(excused > 0 || sources.every(isHit), sources.join());
-});
 
-test('a purge of before empties no store at a later start, with Redis beside it', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
-  const the = await scene(t, {}, { redis: { url: server.url } });
-  const { gateway } = the;
-  const ask = () => fetchReply(gateway.url + probeAt(11), { method: 'GET' });
+  await written(gateway, 1);
   assert.equal((await purge(gateway, { everything: true })).complete, true);
-  await ask();
-  await written(the, 1);
-
-  await gateway.kill();
-  await gateway.restart();
-  await up(gateway);
-
-  assert.equal(sourceOf(await ask()), 'ledgergate; hit; detail=store');
-  assert.equal(reads(the), 1);
+  assert.match(sourceOf(await ask()), /fwd=miss/);
 });
 
 // The store on the machine's disk, between two starts of a gateway and while one runs: purges, rollbacks, damage,
@@ -133,13 +128,13 @@ async function start(t: TestContext, node: FakeNode, path: string, isUp = true):
   const memory = { maxBytes: 2 ** 20 };
   const config = { upstream: { probeIntervalMs: 200 }, cache: { memory, store } };
   const gateway = await testGateway(t, { full: [node], config, onLog: (line) => lines.push(line) });
-  if (isUp) await until(async () => (await gateway.metric('ledgergate_store_up')) === 1, 20);
+  if (isUp) await until(async () => (await gateway.metric('ledgergate_store_up')) === 1);
   return Object.assign(gateway, { lines });
 }
 
 async function untilWritten(gateway: TestGateway, answers: number): Promise<void> {
   const name = 'ledgergate_store_writes_total{outcome="written"}';
-  await until(async () => (await gateway.metric(name)) >= answers, 10);
+  await until(async () => (await gateway.metric(name)) >= answers);
 }
 
 /** The tier that answers each read; their bodies must name its version. */
@@ -159,11 +154,8 @@ async function stateOf(operationsUrl: string): Promise<unknown> {
   return (JSON.parse(text) as { store: unknown }).store;
 }
 
-/** Many versions, so that their answers take several pages of the file. */
-const versions = Array.from({ length: 60 }, (_, index) => 100 + index);
-
 test('a purge of a read, an account or everything stays in force after a restart', async (t) => {
-  const folder = storeFolder(t);
+  const folder = temporaryFolder(t);
   const node = await fakeNode(t);
   const before = await start(t, node, folder);
   await sources(before, [7, 8]);
@@ -186,7 +178,7 @@ test('a purge of a read, an account or everything stays in force after a restart
 });
 
 test('an answer above a fork is not used after a rollback while no gateway ran', async (t) => {
-  const folder = storeFolder(t);
+  const folder = temporaryFolder(t);
   const node = await oldNode(t);
   const before = await start(t, node, folder);
   assert.equal(await historyOf(before, fall.before), '');
@@ -201,14 +193,14 @@ test('an answer above a fork is not used after a rollback while no gateway ran',
 });
 
 test('an answer above a fork is not used after a rollback while the gateway runs, nor after its restart', async (t) => {
-  const folder = storeFolder(t);
+  const folder = temporaryFolder(t);
   const node = await oldNode(t);
   const before = await start(t, node, folder);
   assert.equal(await historyOf(before, fall.before), '');
   await untilWritten(before, 1);
   await rollBack(node);
   growBack(node);
-  await until(async () => (await historyOf(before, fall.before)) === 'fork', 20);
+  await until(async () => (await historyOf(before, fall.before)) === 'fork');
   await before.close();
 
   assert.equal(await historyOf(await start(t, node, folder), fall.before), 'fork');
@@ -234,13 +226,13 @@ const damages: Readonly<Record<string, (path: string, folder: string) => void>> 
 
 test('damage between two starts costs answers, and no read is wrong or fails', async (t) => {
   const node = await fakeNode(t);
-  const whole = storeFolder(t);
+  const whole = temporaryFolder(t);
   const before = await start(t, node, whole);
   await sources(before, versions);
   await untilWritten(before, versions.length);
   await before.close();
   for (const [name, damage] of Object.entries(damages)) {
-    const folder = storeFolder(t);
+    const folder = temporaryFolder(t);
     const path = join(folder, 'answers-1.db');
     copyFileSync(join(whole, 'answers-1.db'), path);
     copyFileSync(join(whole, 'claim.db'), join(folder, 'claim.db'));
@@ -259,7 +251,7 @@ test('damage between two starts costs answers, and no read is wrong or fails', a
 });
 
 test('a file that is damaged while it is used is reported, and replaced', async (t) => {
-  const folder = storeFolder(t);
+  const folder = temporaryFolder(t);
   const gateway = await start(t, await fakeNode(t), folder);
   await sources(gateway, versions);
   await untilWritten(gateway, versions.length);
@@ -270,34 +262,14 @@ test('a file that is damaged while it is used is reported, and replaced', async 
     await sources(gateway, [Math.floor(Math.random() * 90)]);
     return gateway.lines.some(({ msg }) => String(msg).startsWith('the store is not in full use'));
   }, 10);
-  await until(async () => (await gateway.metric('ledgergate_store_up')) === 1, 20);
+  await until(async () => (await gateway.metric('ledgergate_store_up')) === 1);
 
   assert.ok(gateway.lines.some(({ msg }) => msg === 'the store is in use'));
   await sources(gateway, versions);
 });
 
-test('the files of the store, each truncated to nothing, do not end a gateway of one process', async (t) => {
-  const folder = storeFolder(t);
-  const node = await fakeNode(t);
-  const cache = { store: { path: folder, maxBytes: '64MiB' } };
-  const gateway = await gatewayProcess(t, { full: [node], config: { cache } });
-  const isUp = async (): Promise<boolean> => (await metric(gateway, 'ledgergate_store_up')) === 1;
-  await until(isUp, 50);
-  for (const end of ['.db-shm', '.db-wal', '.db']) {
-    for (const version of versions) assert.equal((await get(gateway.url + probeAt(version))).status, 200);
-    await until(async () => ((await metric(gateway, 'ledgergate_store_bytes')) ?? 0) > 0, 20);
-
-    for (const name of readdirSync(folder)) if (name.endsWith(end)) truncateSync(join(folder, name), 0);
-
-    for (let version = 900; version > 850; version -= 1) {
-      assert.equal((await get(gateway.url + probeAt(version))).status, 200, end);
-    }
-    await until(isUp, 50);
-  }
-});
-
 test('all files of the store, unlinked while it is used, are reported, and the next file is begun', async (t) => {
-  const folder = storeFolder(t);
+  const folder = temporaryFolder(t);
   const gateway = await start(t, await fakeNode(t), folder);
   await sources(gateway, versions);
   await untilWritten(gateway, versions.length);
@@ -305,8 +277,8 @@ test('all files of the store, unlinked while it is used, are reported, and the n
   for (const name of readdirSync(folder)) rmSync(join(folder, name));
 
   const reason = 'its file was deleted or exchanged, and is replaced';
-  await until(() => gateway.lines.some((line) => line['reason'] === reason), 10);
-  await until(async () => (await gateway.metric('ledgergate_store_up')) === 1, 10);
+  await until(() => gateway.lines.some((line) => line['reason'] === reason));
+  await until(async () => (await gateway.metric('ledgergate_store_up')) === 1);
   assert.ok(gateway.lines.some(({ msg }) => msg === 'the store is in use'));
   assert.ok(readdirSync(folder).some((name) => /^answers-\d+\.db$/.test(name)));
   await sources(gateway, [500]);
@@ -314,54 +286,34 @@ test('all files of the store, unlinked while it is used, are reported, and the n
 });
 
 test('a folder that is gone is a fault in /readyz, the metric and the log, and no read fails', async (t) => {
-  const folder = join(storeFolder(t), 'store');
+  const folder = join(temporaryFolder(t), 'store');
   const gateway = await start(t, await fakeNode(t), folder);
   assert.deepEqual(await stateOf(gateway.operationsUrl), { state: 'up' });
   renameSync(folder, `${folder}-gone`);
   writeFileSync(folder, 'a file in its place');
 
-  await until(async () => (await gateway.metric('ledgergate_store_up')) === 0, 20);
+  await until(async () => (await gateway.metric('ledgergate_store_up')) === 0);
   const reason = 'its folder cannot be used: it is missing, or closed to this user';
-  await until(async () => JSON.stringify(await stateOf(gateway.operationsUrl)).includes(reason), 20);
+  await until(async () => JSON.stringify(await stateOf(gateway.operationsUrl)).includes(reason));
   assert.deepEqual(await sources(gateway, [7, 7]), ['fwd=miss', 'memory']);
   assert.ok(gateway.lines.some((line) => line['reason'] === reason));
   rmSync(folder);
-  await until(async () => (await gateway.metric('ledgergate_store_up')) === 1, 20);
+  await until(async () => (await gateway.metric('ledgergate_store_up')) === 1);
   assert.equal((await gateway.get('/')).status, 200);
 });
 
 test('a second gateway on the folder runs without the store until the first has ended', async (t) => {
-  const folder = storeFolder(t);
+  const folder = temporaryFolder(t);
   const node = await fakeNode(t);
   const first = await start(t, node, folder);
   await sources(first, [7]);
   await untilWritten(first, 1);
   const second = await start(t, node, folder, false);
   const reason = 'another gateway uses its folder';
-  await until(async () => JSON.stringify(await stateOf(second.operationsUrl)).includes(reason), 20);
+  await until(async () => JSON.stringify(await stateOf(second.operationsUrl)).includes(reason));
 
   assert.deepEqual(await sources(second, [8]), ['fwd=miss']);
   await first.close();
-  await until(async () => (await second.metric('ledgergate_store_up')) === 1, 20);
+  await until(async () => (await second.metric('ledgergate_store_up')) === 1);
   assert.deepEqual(await sources(second, [7]), ['store']);
-});
-
-test('a purge reaches every worker and the store, and workers find what another one has read', async (t) => {
-  const path = storeFolder(t);
-  const node = await fakeNode(t);
-  const cache = { store: { path, maxBytes: '64MiB' } };
-  const gateway = await gatewayProcess(t, { full: [node], config: { cache, workers: 2 } });
-  await until(async () => (await metric(gateway, 'ledgergate_store_up')) === 1, 50);
-  // A connection each, so that both workers answer.
-  const ask = async (): Promise<string> => (await get(gateway.url + probeAt(7))).headers['cache-status'] ?? '';
-  const seen = async (): Promise<readonly string[]> => Promise.all(Array.from({ length: 16 }, ask));
-  const sample = 'ledgergate_store_writes_total{outcome="written"}';
-  const nodeReads = () => node.log.received.filter(({ route }) => route === 'resource').length;
-  await ask();
-  await until(async () => ((await metric(gateway, sample)) ?? 0) >= 1, 20);
-
-  await seen();
-  assert.equal(nodeReads(), 1);
-  assert.equal((await purge(gateway, { everything: true })).complete, true);
-  assert.match(await ask(), /fwd=miss/);
 });
