@@ -1,17 +1,22 @@
-/** A scrape of a gateway with every part on has the series that alerts, panels and the runbook use. */
+/** A gateway with every part on: its series are those that documents, alerts, panels and the runbook name. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { catalogue } from '../../scripts/metrics-catalogue.ts';
+import { contentTypes } from '../../src/metrics/exposition.ts';
+import type { Declared } from '../../src/metrics/family.ts';
 import { encodeVectors } from '../../src/sample/recorded.ts';
+import { collector } from '../support/collector.ts';
 import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
+import { fetchReply } from '../support/gateway.ts';
 import { gatewayProcess, type GatewayProcess } from '../support/gateway-process.ts';
 import { ledgerHeaders } from '../support/ledger-info.ts';
 import { keysFile, testKey } from '../support/keys.ts';
+import { lintMetrics, noPrometheus, prometheus } from '../support/prometheus.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
-import { storeFolder } from '../support/stores.ts';
 import { submission } from '../support/submission.ts';
 import { askH1, authority, replaceFiles } from '../support/tls.ts';
 import { tlsFront } from '../support/tls-front.ts';
@@ -63,8 +68,10 @@ async function observed(t: TestContext): Promise<{ readonly scrape: Scrape; read
       ],
       listen: { host: '127.0.0.1', port: 0, tls },
       upstream: { audit: 1 },
+      encode: { shadow: 1 },
+      tracing: { endpoint: (await collector(t)).url, share: 1 },
       cache: {
-        store: { path: storeFolder(t), maxBytes: '64MiB' },
+        store: { path: temporaryFolder(t), maxBytes: '64MiB' },
         redis: { url: redis.url, timeout: '500ms' },
       },
       access: {
@@ -82,7 +89,8 @@ async function observed(t: TestContext): Promise<{ readonly scrape: Scrape; read
     askH1(origin, body === undefined ? { path } : { path, method: 'POST', headers: keyed, body }, root.ca);
   replaceFiles(shown, root.certify('renewed'));
   const latest = await ask(probe);
-  const encoded = await ask('/v1/transactions/encode_submission', encodeVectors[0]?.request);
+  const vector = encodeVectors.find(({ name, chainId }) => name === 'coin transfer' && chainId === 1);
+  const encoded = await ask('/v1/transactions/encode_submission', vector?.request);
   const submitted = await ask('/v1/transactions', submission());
   const waited = await ask(`/v1/transactions/wait_by_hash/0x${'1'.repeat(64)}`);
   assert.deepEqual([latest.status, encoded.status, submitted.status, waited.status], [200, 200, 202, 404]);
@@ -94,6 +102,7 @@ async function observed(t: TestContext): Promise<{ readonly scrape: Scrape; read
     /outcome="redis"\} [1-9]/,
     /outcome="collapsed"/,
     /audit_disagreements_total\{/,
+    /encode_checks_total\{result="equal"\} [1-9]/,
     /renewals_total\{/,
   ];
   for (let version = 600; ; version += 1) {
@@ -122,11 +131,15 @@ async function eachLookTells(gateway: GatewayProcess): Promise<void> {
   }
 }
 
-test(
-  'metrics, labels and values that alerts, panels and the runbook ask for are in a real scrape',
-  { skip: noRedis },
-  async (t) => {
-    const { scrape, gateway } = await observed(t);
+/** Names that the config of the test has. */
+const names = { upstream: ['full-0', 'full-1'], plan: ['', 'free'], key: ['wallet'] };
+
+test('a gateway with every part on, after load and faults', { skip: noRedis }, async (t) => {
+  const { scrape, gateway } = await observed(t);
+  const scrapeAs = (accept: string) =>
+    fetchReply(`${gateway.operationsUrl}/metrics`, { method: 'GET', headers: { accept } });
+
+  await t.test('it has the metrics, labels and values that alerts, panels and the runbook ask for', () => {
     const recorded = new Set(recordingRules.map(({ record }) => record));
     const labels = new Set([...scrape.values()].flatMap((ofOne) => Array.from(ofOne.keys())));
     const missing: string[] = [];
@@ -153,9 +166,102 @@ test(
 
     assert.ok(expressions.length > 150);
     assert.deepEqual(missing, []);
-    await eachLookTells(gateway);
-  },
-);
+  });
+
+  await t.test('each look of the runbook at the operations port tells something', () => eachLookTells(gateway));
+
+  await t.test('promtool finds nothing wrong with its metrics', { skip: noPrometheus }, async () => {
+    const { headers, text } = await scrapeAs('*/*');
+    assert.equal(headers['content-type'], contentTypes.text);
+    assert.equal(lintMetrics(text), '');
+  });
+
+  await t.test('every series is described in docs/metrics.md, its labels within what is said there', async () => {
+    const { text } = await scrapeAs('*/*');
+    const known = new Map(catalogue().flatMap(({ families }) => families.map((family) => [family.name, family])));
+    const seen = seriesOf(text);
+    assert.ok(seen.length > 500, `${seen.length} series`);
+    t.diagnostic(`${seen.length} series`);
+    for (const { family, labels } of seen) {
+      const described = known.get(family);
+      assert.ok(described !== undefined, `${family} is not described`);
+      assertDeclared(family, labels, described.labels);
+    }
+    const exposed = new Set(text.match(/(?<=^# TYPE )\S+/gm));
+    assert.deepEqual(
+      // With keys, the front takes no part; that its metrics are there is shown in test/front.
+      [...known.keys()].filter((name) => !exposed.has(name) && !name.startsWith('ledgergate_fast_path_')),
+      [],
+      'what is described is there',
+    );
+    // Not only declared: every part has counted something.
+    for (const name of ['access_key_requests_total', 'redis_lookup_duration_seconds_count', 'access_cost_total']) {
+      assert.ok(
+        seen.some(({ series, value }) => series === `ledgergate_${name}` && value > 0),
+        name,
+      );
+    }
+  });
+
+  await t.test('both forms have the same series', async () => {
+    const { headers, text } = await scrapeAs('application/openmetrics-text;version=1.0.0');
+    assert.equal(headers['content-type'], contentTypes.openmetrics);
+    assert.ok(text.endsWith('\n# EOF\n'));
+    assert.deepEqual(namesOf(text), namesOf((await scrapeAs('text/plain')).text));
+  });
+
+  await t.test('Prometheus takes it all, as OpenMetrics', { skip: noPrometheus }, async (t) => {
+    const scraper = await prometheus(t, `${gateway.operationsUrl}/metrics`);
+    await scraper.until('query', { query: 'up == 1' });
+    const [{ value: [, counted] } = { value: [0, ''] }] = (await scraper.until('query', {
+      query: 'sum(ledgergate_http_requests_total{route="resource"})',
+    })) as readonly { readonly value: readonly [number, string] }[];
+    assert.ok(Number(counted) >= 9, counted);
+    await scraper.until('query', { query: 'ledgergate_build_info' });
+    assert.equal(await scraper.scrapeError(), '');
+  });
+});
+
+interface Series {
+  readonly family: string;
+  readonly series: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/** Name and labels of every series of the gateway's own. */
+function namesOf(text: string): ReadonlySet<string> {
+  return new Set(text.match(/^ledgergate_[^ ]+(?= )/gm));
+}
+
+/** The series of a classic text, split by hand. */
+function seriesOf(text: string): readonly Series[] {
+  const families = new Map(
+    [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = '', type = '']) => [name, type]),
+  );
+  return [...text.matchAll(/^([a-z_]+)(?:\{(.*)\})? (\S+)$/gm)].map(([, series = '', pairs = '', value]) => {
+    const whole = series.replace(/_(?:bucket|sum|count)$/, '');
+    return {
+      family: families.get(whole) === 'histogram' ? whole : series,
+      series,
+      labels: Object.fromEntries([...pairs.matchAll(/(\w+)="([^"]*)"/g)].map(([, name, text]) => [name, text])),
+      value: Number(value),
+    };
+  });
+}
+
+/** Every label is declared and has a declared value; open ones come from the config of the test. */
+function assertDeclared(family: string, labels: Series['labels'], declared: Declared): void {
+  const { le: _, ...own } = labels;
+  assert.deepEqual(Object.keys(own).sort(), Object.keys(declared).sort(), family);
+  for (const [name, value] of Object.entries(own)) {
+    const values = declared[name] ?? [];
+    if (typeof values !== 'string') assert.ok(values.includes(value), `${family}{${name}="${value}"}`);
+    else if (name === 'status') assert.match(value, /^[1-5]\d\d$/);
+    else if (name in names)
+      assert.ok(names[name as keyof typeof names].includes(value), `${family}{${name}="${value}"}`);
+  }
+}
 
 test('texts and legends use labels that their expression keeps', () => {
   for (const { title, targets = [] } of dashboard.panels) {

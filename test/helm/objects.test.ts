@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { parse } from 'yaml';
 import { call } from '../commands/command-line.ts';
 import { fakeNode } from '../support/fake-node.ts';
-import { gatewayProcess } from '../support/gateway-process.ts';
+import { testGateway } from '../support/gateway.ts';
 import {
   chartFolder,
   chartWith,
@@ -23,7 +23,7 @@ import {
   withoutHelm,
   type KubernetesObject,
 } from '../support/helm.ts';
-import { keysFile, testKey } from '../support/keys.ts';
+import { accessConfig, keysFile, testKey } from '../support/keys.ts';
 import { assertValid } from '../support/kubernetes.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -289,13 +289,13 @@ test('the containers of helm test distinguish a ready gateway from one that is n
   const [operations, client] = containers(objects);
   const name = own(objects, 'Service').metadata.name;
   const node = await fakeNode(t, { head: 900n });
-  const gateway = await gatewayProcess(t, { full: [node] });
+  const gateway = await testGateway(t, { full: [node] });
 
   assert.deepEqual(operations.args, ['health', `http://${name}-operations:9090`]);
   assert.equal(client.args[1], `http://${name}:80/v1`);
   assert.equal((await call(['health', gateway.operationsUrl])).code, 0);
   assert.equal(await ask(client, gateway.url), 0);
-  await gateway.kill();
+  await gateway.close();
   assert.equal((await call(['health', gateway.operationsUrl])).code, 1);
   assert.equal(await ask(client, gateway.url), 1);
 });
@@ -304,8 +304,8 @@ test('helm test takes 401 for a sign of life only where keys are asked for', { s
   const [, open] = containers(render());
   const [, closed] = containers(render({ ci: 'access' }));
   const node = await fakeNode(t, {});
-  const keys = { file: keysFile(t, [testKey('wallet')]).path };
-  const gateway = await gatewayProcess(t, { full: [node], config: { access: { keys, plans: { free: {} } } } });
+  const keys = { file: keysFile(t, [testKey('wallet')]).path, redis: false };
+  const gateway = await testGateway(t, { full: [node], access: accessConfig({ keys }) });
 
   assert.deepEqual([open.args[2], closed.args[2]], ['open', 'closed']);
   assert.deepEqual([await ask(open, gateway.url), await ask(closed, gateway.url)], [1, 0]);

@@ -3,29 +3,22 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Registry } from 'prom-client';
-import { catalogue } from '../../../scripts/metrics-catalogue.ts';
-import { contentTypes, expose } from '../../../src/metrics/exposition.ts';
-import { familiesOf, type Declared, type FamilyData } from '../../../src/metrics/family.ts';
+import { expose } from '../../../src/metrics/exposition.ts';
+import { familiesOf, type FamilyData } from '../../../src/metrics/family.ts';
 import type { CountedRequest } from '../../../src/metrics/request-labels.ts';
 import { createHttpMetrics } from '../../../src/proxy/http/http-metrics.ts';
 import { routeNames } from '../../../src/proxy/routes/route-table.ts';
 import { encodeVectors } from '../../../src/sample/recorded.ts';
 import { WorkerMetrics } from '../../../src/workers/workers.ts';
-import { collector } from '../../support/collector.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
 import { fetchReply, nodeAndGateway, probe, testGateway, type TestGateway } from '../../support/gateway.ts';
-import { keysFile, testKey } from '../../support/keys.ts';
-import { lintMetrics, noPrometheus, prometheus, prometheusOn } from '../../support/prometheus.ts';
+import { noPrometheus, prometheus, prometheusOn } from '../../support/prometheus.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
-import { storeFolder } from '../../support/stores.ts';
-import { askH1, authority } from '../../support/tls.ts';
-import { metric } from '../../support/workers.ts';
 
 const padded = (bytes: number) => `/accounts/0x1/resource/0x1::ledgergate_sample::Padded${bytes}`;
 
@@ -249,120 +242,6 @@ test('an upstream has all its series at 0 before its first request', async (t) =
   }
 });
 
-// Scrapes of a gateway with every part on, under real load, read by a real Prometheus.
-
-/** Names that the config of the test has. */
-const names = { upstream: ['full-0', 'full-1'], plan: ['', 'free', 'none'], key: ['wallet-a'] };
-
-/** A gateway with a store, Redis, keys, TLS and two workers. */
-async function everything(
-  t: TestContext,
-): Promise<{ readonly gateway: GatewayProcess; readonly load: () => Promise<void> }> {
-  const server = await redisServer(t);
-  const nodes = [await fakeNode(t, { oldest: 500n, head: 900n }), await fakeNode(t, { archival: true, head: 890n })];
-  const root = authority(t);
-  const key = testKey('wallet-a');
-  const { path: file } = keysFile(t, [key]);
-  const plans = { free: { window: '10s', requests: 1_000 }, none: { window: '10s', requests: 1 } };
-  const gateway = await gatewayProcess(t, {
-    full: nodes,
-    config: {
-      workers: 2,
-      listen: { host: '127.0.0.1', port: 0, tls: root.certify('gateway') },
-      cache: {
-        store: { path: storeFolder(t), maxBytes: '64MiB' },
-        redis: { url: server.url, timeout: '500ms' },
-      },
-      access: { keys: { file }, plans, anonymous: 'none', usage: { metricsByKey: true } },
-      encode: { shadow: 1 },
-      upstream: { audit: 1 },
-      tracing: { endpoint: (await collector(t)).url, share: 1 },
-    },
-  });
-  const { origin } = new URL(gateway.url);
-  const headers = { authorization: `Bearer ${key.text}`, 'content-type': 'application/json' };
-  const ask = (path: string, more: object = {}) => askH1(origin, { path: `/v1${path}`, headers, ...more }, root.ca);
-  const load = async (): Promise<void> => {
-    for (let turn = 0; turn < 4; turn += 1) {
-      for (const version of [600, 600, 5, 601 + turn]) await ask(`${probe}?ledger_version=${version}`);
-      for (const path of [probe, '', '/accounts/0x1', '/nothing', '/accounts/0x1/module/coin', '/spec'])
-        await ask(path);
-      await ask('/view', {
-        method: 'POST',
-        body: '{"function":"0x1::ledgergate_sample::version","type_arguments":[],"arguments":[]}',
-      });
-      for (const { request } of encodeVectors.slice(0, 2)) {
-        await ask('/transactions/encode_submission', { method: 'POST', body: request });
-      }
-      await ask(`/transactions/by_hash/0x${'1'.repeat(64)}`);
-      await ask('/transactions', { method: 'POST', body: '{' });
-      await ask(probe, { headers: {} });
-      await ask(probe, { headers: { authorization: 'Bearer nobody' } });
-    }
-    assert.equal((await ask(probe)).status, 200);
-  };
-  return { gateway, load };
-}
-
-test('a gateway with every part on, under load', { skip: noRedis || noPrometheus }, async (t) => {
-  const { gateway, load } = await everything(t);
-  await load();
-  await until(async () => ((await metric(gateway, 'ledgergate_encode_checks_total{result="equal"}')) ?? 0) > 0);
-  const scrape = (accept: string) =>
-    fetchReply(`${gateway.operationsUrl}/metrics`, { method: 'GET', headers: { accept } });
-
-  await t.test('promtool finds nothing wrong with its metrics', async () => {
-    const { headers, text } = await scrape('*/*');
-    assert.equal(headers['content-type'], contentTypes.text);
-    assert.equal(lintMetrics(text), '');
-  });
-
-  await t.test('every series is described in docs/metrics.md, its labels within what is said there', async () => {
-    const { text } = await scrape('*/*');
-    const known = new Map(catalogue().flatMap(({ families }) => families.map((family) => [family.name, family])));
-    const seen = seriesOf(text);
-    assert.ok(seen.length > 500, `${seen.length} series`);
-    t.diagnostic(`${seen.length} series`);
-    for (const { family, labels } of seen) {
-      const described = known.get(family);
-      assert.ok(described !== undefined, `${family} is not described`);
-      assertDeclared(family, labels, described.labels);
-    }
-    const exposed = new Set(text.match(/(?<=^# TYPE )\S+/gm));
-    assert.deepEqual(
-      // With keys, the front takes no part; that its metrics are there is shown in test/front.
-      [...known.keys()].filter((name) => !exposed.has(name) && !name.startsWith('ledgergate_fast_path_')),
-      [],
-      'what is described is there',
-    );
-    // Not only declared: every part has counted something.
-    for (const name of ['access_key_requests_total', 'redis_lookup_duration_seconds_count', 'access_cost_total']) {
-      assert.ok(
-        seen.some(({ series, value }) => series === `ledgergate_${name}` && value > 0),
-        name,
-      );
-    }
-  });
-
-  await t.test('both forms have the same series', async () => {
-    const { headers, text } = await scrape('application/openmetrics-text;version=1.0.0');
-    assert.equal(headers['content-type'], contentTypes.openmetrics);
-    assert.ok(text.endsWith('\n# EOF\n'));
-    assert.deepEqual(namesOf(text), namesOf((await scrape('text/plain')).text));
-  });
-
-  await t.test('Prometheus takes it all, as OpenMetrics', async () => {
-    const scraper = await prometheus(t, `${gateway.operationsUrl}/metrics`);
-    await scraper.until('query', { query: 'up == 1' });
-    const [{ value: [, counted] } = { value: [0, ''] }] = (await scraper.until('query', {
-      query: 'sum(ledgergate_http_requests_total{route="resource"})',
-    })) as readonly { readonly value: readonly [number, string] }[];
-    assert.ok(Number(counted) >= 17, counted);
-    await scraper.until('query', { query: 'ledgergate_build_info' });
-    assert.equal(await scraper.scrapeError(), '');
-  });
-});
-
 const traced = (traceId: string, more: Partial<CountedRequest> = {}): CountedRequest => ({
   route: 'resource',
   status: 200,
@@ -433,47 +312,6 @@ test('Prometheus finds the traces of requests that any worker answered', { skip:
 interface ExemplarSeries {
   readonly seriesLabels: Readonly<Record<string, string>>;
   readonly exemplars: readonly { readonly labels: Readonly<Record<string, string>>; readonly value: string }[];
-}
-
-interface Series {
-  readonly family: string;
-  readonly series: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly value: number;
-}
-
-/** Name and labels of every series of the gateway's own. */
-function namesOf(text: string): ReadonlySet<string> {
-  return new Set(text.match(/^ledgergate_[^ ]+(?= )/gm));
-}
-
-/** The series of a classic text, split by hand. */
-function seriesOf(text: string): readonly Series[] {
-  const families = new Map(
-    [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = '', type = '']) => [name, type]),
-  );
-  return [...text.matchAll(/^([a-z_]+)(?:\{(.*)\})? (\S+)$/gm)].map(([, series = '', pairs = '', value]) => {
-    const whole = series.replace(/_(?:bucket|sum|count)$/, '');
-    return {
-      family: families.get(whole) === 'histogram' ? whole : series,
-      series,
-      labels: Object.fromEntries([...pairs.matchAll(/(\w+)="([^"]*)"/g)].map(([, name, text]) => [name, text])),
-      value: Number(value),
-    };
-  });
-}
-
-/** Every label is declared and has a declared value; open ones come from the config of the test. */
-function assertDeclared(family: string, labels: Series['labels'], declared: Declared): void {
-  const { le: _, ...own } = labels;
-  assert.deepEqual(Object.keys(own).sort(), Object.keys(declared).sort(), family);
-  for (const [name, value] of Object.entries(own)) {
-    const values = declared[name] ?? [];
-    if (typeof values !== 'string') assert.ok(values.includes(value), `${family}{${name}="${value}"}`);
-    else if (name === 'status') assert.match(value, /^[1-5]\d\d$/);
-    else if (name in names)
-      assert.ok(names[name as keyof typeof names].includes(value), `${family}{${name}="${value}"}`);
-  }
 }
 
 test('a Prometheus that ends at its start is reported with its last errors', { skip: noPrometheus }, async (t) => {
