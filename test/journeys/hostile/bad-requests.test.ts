@@ -1,15 +1,21 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { test, type TestContext } from 'node:test';
+import { after, beforeEach, test } from 'node:test';
 import { askExplain } from '../../support/admin.ts';
-import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { nodeAndGateway, testGateway, type TestGateway } from '../../support/gateway.ts';
+import { nodeAndGateway } from '../../support/gateway.ts';
 import { accessConfig, planConfig } from '../../support/keys.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { answersIn, exchangeRaw } from '../../support/raw-http.ts';
 import { submission } from '../../support/submission.ts';
 import { askH1, askH2, authority, h2Session, type Asked } from '../../support/tls.ts';
+
+/** For all tests that need no config of their own; each begins with a node without faults. */
+const { node, gateway } = await nodeAndGateway({ after });
+beforeEach(() => {
+  node.faults.clear();
+  node.log.clear();
+});
 
 const get = (target: string, headers = ''): string =>
   `GET ${target} HTTP/1.1\r\nHost: a\r\n${headers}Connection: close\r\n\r\n`;
@@ -70,9 +76,7 @@ const rows: readonly (readonly [title: string, bytes: string, status: number, co
 ];
 
 for (const [title, bytes, status, code = 'web_framework_error'] of rows) {
-  test(`${title}: ${status} ${code}, specified body, ledger headers, and no node is asked`, async (t) => {
-    const { node, gateway } = await nodeAndGateway(t);
-
+  test(`${title}: ${status} ${code}, specified body, ledger headers, and no node is asked`, async () => {
     const answer = await exchangeRaw(gateway.port, bytes);
 
     const [head = '', body = ''] = answer.split('\r\n\r\n');
@@ -99,9 +103,7 @@ const allowed = [
   ['GET', '/v1/view', 'POST'],
 ] as const;
 
-test('every 405 lists the methods of its path', async (t) => {
-  const gateway = await testGateway(t, { full: [await fakeNode(t, { head: 900n })] });
-
+test('every 405 lists the methods of its path', async () => {
   for (const [method, target, methods] of allowed) {
     const received = await exchangeRaw(
       gateway.port,
@@ -111,8 +113,7 @@ test('every 405 lists the methods of its path', async (t) => {
   }
 });
 
-test('a chunked body is cut off at the limit', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t);
+test('a chunked body is cut off at the limit', async () => {
   const chunk = `100000\r\n${'a'.repeat(0x100000)}\r\n`;
 
   const answer = await exchangeRaw(
@@ -124,9 +125,7 @@ test('a chunked body is cut off at the limit', async (t) => {
   assert.equal(node.reads, 0);
 });
 
-test('an Origin of unusual bytes gets the usual answer', async (t) => {
-  const { gateway } = await nodeAndGateway(t);
-
+test('an Origin of unusual bytes gets the usual answer', async () => {
   for (const origin of ['\u0080\u00ff', 'a\u007fb', 'null', '\t']) {
     const answer = await exchangeRaw(
       gateway.port,
@@ -136,8 +135,7 @@ test('an Origin of unusual bytes gets the usual answer', async (t) => {
   }
 });
 
-test('an absolute target is read as its path', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t);
+test('an absolute target is read as its path', async () => {
   const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=600';
 
   for (const target of [`http://a.example:80/v1${path}`, `HTTPS://a/v1${path}`, `/v1${path}`]) {
@@ -149,14 +147,12 @@ test('an absolute target is read as its path', async (t) => {
 
 const broken = 'hello\r\n\r\n';
 
-test('a tunnel is refused in the words of any other method', async (t) => {
-  const { gateway } = await nodeAndGateway(t);
+test('a tunnel is refused in the words of any other method', async () => {
   const said = await exchangeRaw(gateway.port, 'CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n');
   assert.match(said, /^HTTP\/1\.1 405 [^]*X-Node-Chain-Id: 1\r\n[^]*"error_code":"web_framework_error"/i);
 });
 
-test('bytes that are no HTTP are refused behind an answer under way, never within it', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t);
+test('bytes that are no HTTP are refused behind an answer under way, never within it', async () => {
   // Too large to be read whole first.
   const body = JSON.stringify(' '.repeat(200_000));
   node.faults.add({ kind: 'answer', status: 200, body, headers: ledgerHeaders({ version: 900n, chainId: 1 }) });
@@ -179,8 +175,7 @@ test('bytes that are no HTTP are refused behind an answer under way, never withi
   assert.equal(answers[0]?.body, body);
 });
 
-test('malformed bytes after an answer get 400', async (t) => {
-  const { gateway } = await nodeAndGateway(t);
+test('malformed bytes after an answer get 400', async () => {
   const path = '/v1/accounts/0x1/module/coin?ledger_version=600';
   await exchangeRaw(gateway.port, get(path));
 
@@ -257,13 +252,7 @@ const requests: readonly Asked[] = [
 
 const line = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`;
 
-async function servedBy(t: TestContext, options: object = {}): Promise<{ node: FakeNode; gateway: TestGateway }> {
-  const { node, gateway } = await nodeAndGateway(t, { ...options });
-  return { node, gateway };
-}
-
-test('a target with a fragment gets 400 over HTTP/1.1, and reaches no node', async (t) => {
-  const { node, gateway } = await servedBy(t);
+test('a target with a fragment gets 400 over HTTP/1.1, and reaches no node', async () => {
   // A cached answer is no exception.
   assert.equal((await gateway.get(read.slice(3))).status, 200);
   node.log.clear();
@@ -274,8 +263,7 @@ test('a target with a fragment gets 400 over HTTP/1.1, and reaches no node', asy
   assert.equal(node.log.count, 0);
 });
 
-test('a fragment behind a request on the fast path gets 400, the absolute form included', async (t) => {
-  const { gateway } = await servedBy(t);
+test('a fragment behind a request on the fast path gets 400, the absolute form included', async () => {
   const statuses = async (...targets: readonly string[]): Promise<readonly number[]> => {
     const last = 'GET /end HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n';
     const answers = answersIn(await exchangeRaw(gateway.port, targets.map(line).join('') + last));
@@ -291,7 +279,7 @@ test('a fragment behind a request on the fast path gets 400, the absolute form i
 
 test('a target with a fragment gets 400 over HTTP/2', async (t) => {
   const ca = authority(t);
-  const { node, gateway } = await servedBy(t, { config: { listen: { tls: ca.certify('gateway') } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { listen: { tls: ca.certify('gateway') } } });
   const session = await h2Session(t, new URL(gateway.url).origin, ca.ca);
   node.log.clear();
   // Without a body: this client drops an answer that precedes the body's end.
@@ -304,12 +292,11 @@ test('a target with a fragment gets 400 over HTTP/2', async (t) => {
 
 test('a target with a fragment gets 400 under access control', async (t) => {
   const access = accessConfig({ anonymous: 'free', plans: { free: planConfig({ operations: ['pass'] }) } });
-  const { gateway } = await servedBy(t, { access });
+  const { gateway } = await nodeAndGateway(t, { access });
   for (const asked of requests) assert.equal((await askH1(gateway.url, asked)).status, 400, asked.path);
 });
 
-test('explain reports 400 for a target with a fragment', async (t) => {
-  const { gateway } = await servedBy(t);
+test('explain reports 400 for a target with a fragment', async () => {
   for (const { path, method = 'GET' } of requests) {
     const { text } = await askExplain(gateway, { target: path, method });
     const { answer } = JSON.parse(text) as { readonly answer?: { readonly status: number } };
@@ -317,8 +304,7 @@ test('explain reports 400 for a target with a fragment', async (t) => {
   }
 });
 
-test('a target with a fragment gets 400 on the operations port', async (t) => {
-  const { gateway } = await servedBy(t);
+test('a target with a fragment gets 400 on the operations port', async () => {
   const paths = ['/livez', '/readyz', '/metrics', '/status', '/status.json', '/admin/explain?target=/v1', '/', '/x'];
   for (const path of paths) {
     for (const method of ['GET', 'HEAD', 'POST']) {

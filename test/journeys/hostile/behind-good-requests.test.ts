@@ -2,14 +2,16 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { test, type TestContext } from 'node:test';
+import { after, test, type TestContext } from 'node:test';
 import { connect as connectTls } from 'node:tls';
+import { purge } from '../../support/admin.ts';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { testGateway, type TestGateway, type TestGatewayOptions } from '../../support/gateway.ts';
 import { assertSpecified } from '../../support/hostile.ts';
 import { answersIn } from '../../support/raw-http.ts';
 import { submission } from '../../support/submission.ts';
+import type { Ending } from '../../support/temporary-folder.ts';
 import { askH1, authority } from '../../support/tls.ts';
 
 const tail = 'HTTP/1.1\r\nHost: a\r\n\r\n';
@@ -81,6 +83,24 @@ type Way = 'with the fast path' | 'without the fast path' | 'under TLS';
 const isFast = (way: Way): boolean => way !== 'without the fast path';
 const ways: readonly Way[] = ['with the fast path', 'without the fast path', 'under TLS'];
 
+const root = authority({ after });
+const certified = root.certify('gateway');
+
+async function worldOf(t: Ending, way: Way, times: TestGatewayOptions['times'] = {}) {
+  const node = await fakeNode(t, { head: 900n });
+  const listen = way === 'under TLS' ? { tls: certified } : { fastPath: isFast(way) };
+  const gateway = await testGateway(t, { full: [node], config: { listen }, times });
+  const ca = way === 'under TLS' ? root.ca : undefined;
+  return { node, gateway, ask: (path: string) => askH1(new URL(gateway.url).origin, { path }, ca) };
+}
+
+/** For the tests that have no times of their own, one after the other. */
+const usual = {
+  'with the fast path': await worldOf({ after }, 'with the fast path'),
+  'without the fast path': await worldOf({ after }, 'without the fast path'),
+  'under TLS': await worldOf({ after }, 'under TLS'),
+} as const;
+
 for (const way of ways) {
   test(`${way}, complete requests to slow nodes are answered ahead of the refusal of the bytes behind them`, async (t) => {
     for (const [title, bytes, asked, statuses] of rows) {
@@ -96,7 +116,7 @@ for (const way of ways) {
   });
 
   test(`${way}, a late request is refused behind the answers before it`, async (t) => {
-    const world = await slowWorld(t, way, { times: { headMs: 150, requestMs: 200, checkMs: 20 } });
+    const world = await slowWorld(t, way, { headMs: 150, requestMs: 200, checkMs: 20 });
     const client = world.open();
     client.socket.write(`${submit}GET /v1/blocks/by_height/1 HTTP/1.1\r\nHost`);
     // The fast path reads a request once those before it are answered.
@@ -202,14 +222,12 @@ test('a reset behind CONNECT does not end the gateway', async (t) => {
   assert.equal((await world.gateway.get('/a//b')).status, 400);
 });
 
-/** A gateway over a node that withholds answers until `release`. */
-async function slowWorld(t: TestContext, way: Way, options: Pick<TestGatewayOptions, 'times'> = {}) {
-  const node = await fakeNode(t, { head: 900n });
-  const ca = way === 'under TLS' ? authority(t) : undefined;
-  const listen = ca === undefined ? { fastPath: way === 'with the fast path' } : { tls: ca.certify('gateway') };
-  const gateway = await testGateway(t, { full: [node], config: { listen }, ...options });
+/** `release`: the node withholds its answers until then. */
+async function slowWorld(t: TestContext, way: Way, times?: TestGatewayOptions['times']) {
+  const { node, gateway, ask } = times === undefined ? usual[way] : await worldOf(t, way, times);
+  node.faults.clear();
+  await purge(gateway, { everything: true });
   // Shares a state with reads of "latest" before the node slows down.
-  const ask = (path: string) => askH1(new URL(gateway.url).origin, { path }, ca?.ca);
   await ask('/v1');
   node.log.clear();
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
@@ -219,7 +237,7 @@ async function slowWorld(t: TestContext, way: Way, options: Pick<TestGatewayOpti
     node,
     gateway,
     ask,
-    open: () => open(t, gateway, ca?.ca),
+    open: () => open(t, gateway, way === 'under TLS' ? root.ca : undefined),
     /** Releases the answers once the node has this many requests; the fast path sends them one by one. */
     async release(asked: number): Promise<void> {
       if (!isFast(way)) await reads(node, asked);

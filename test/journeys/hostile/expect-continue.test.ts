@@ -2,13 +2,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { test, type TestContext } from 'node:test';
+import { after, test, type TestContext } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import { fakeNode } from '../../support/fake-node.ts';
 import { testGateway, type TestGatewayOptions } from '../../support/gateway.ts';
 import { accessConfig } from '../../support/keys.ts';
 import { answersIn } from '../../support/raw-http.ts';
 import { submission } from '../../support/submission.ts';
+import type { Ending } from '../../support/temporary-folder.ts';
 import { authority, h2Session } from '../../support/tls.ts';
 
 const json = 'Content-Type: application/json\r\n';
@@ -30,6 +31,43 @@ const refused: readonly (readonly [title: string, target: string, headers: strin
   ['a path for tests of nodes', '/v1/set_failpoint', json + sized(5), 404],
   ['a path that is not plain', '/v1/a%2fb', json + sized(5), 400],
 ];
+
+type Way = 'plain' | 'TLS';
+const root = authority({ after });
+
+async function gatewayOf(t: Ending, way: Way, options: Pick<TestGatewayOptions, 'access'> = {}) {
+  const node = await fakeNode(t, { head: 900n });
+  const listen = way === 'plain' ? {} : { tls: root.certify('gateway') };
+  return { node, gateway: await testGateway(t, { full: [node], config: { listen }, ...options }) };
+}
+
+/** For the tests without keys, one after the other. */
+const open = { plain: await gatewayOf({ after }, 'plain'), TLS: await gatewayOf({ after }, 'TLS') } as const;
+
+async function worldOf(t: TestContext, way: Way, options?: Pick<TestGatewayOptions, 'access'>) {
+  const { node, gateway } = options === undefined ? open[way] : await gatewayOf(t, way, options);
+  node.faults.clear();
+  node.log.clear();
+  const connectTo = (): Socket => {
+    const to = { host: '127.0.0.1', port: gateway.port };
+    const socket = way === 'plain' ? connect(to) : connectTls({ ...to, ca: root.ca });
+    t.after(() => socket.destroy());
+    return socket;
+  };
+  return {
+    node,
+    origin: new URL(gateway.url).origin,
+    open: connectTo,
+    /** Sends `bytes`; resolves with all bytes until the gateway ends the connection. */
+    async sayAll(bytes: string): Promise<string> {
+      const socket = connectTo();
+      socket.write(bytes);
+      let received = '';
+      for await (const chunk of socket) received += String(chunk);
+      return received;
+    },
+  };
+}
 
 for (const way of ['plain', 'TLS'] as const) {
   test(`over ${way} HTTP/1.1, a refusal precedes 100, ends the connection, and reaches no node`, async (t) => {
@@ -98,7 +136,7 @@ test('a client without a valid key is refused ahead of 100', async (t) => {
 
 test('over HTTP/2, a refusal precedes 100, and a valid head gets 100', async (t) => {
   const world = await worldOf(t, 'TLS');
-  const session = await h2Session(t, world.origin, world.ca ?? '');
+  const session = await h2Session(t, world.origin, root.ca);
   const ask = (path: string, headers: Record<string, string>, body: string) => {
     const stream = session.request({ ':method': 'POST', ':path': path, expect: '100-continue', ...headers });
     let continued = 0;
@@ -121,34 +159,6 @@ test('over HTTP/2, a refusal precedes 100, and a valid head gets 100', async (t)
   assert.deepEqual(await ask('/v2/view', type, ''), [404, 0]);
   assert.deepEqual(await ask('/v1/view?ledger_version=6', type, view), [200, 1]);
 });
-
-async function worldOf(t: TestContext, way: 'plain' | 'TLS', options: Pick<TestGatewayOptions, 'access'> = {}) {
-  const node = await fakeNode(t, { head: 900n });
-  const certified = way === 'TLS' ? authority(t) : undefined;
-  const listen = certified === undefined ? {} : { tls: certified.certify('gateway') };
-  const gateway = await testGateway(t, { full: [node], config: { listen }, ...options });
-  const ca = certified?.ca;
-  const open = (): Socket => {
-    const to = { host: '127.0.0.1', port: gateway.port };
-    const socket = ca === undefined ? connect(to) : connectTls({ ...to, ca });
-    t.after(() => socket.destroy());
-    return socket;
-  };
-  return {
-    node,
-    ca,
-    origin: new URL(gateway.url).origin,
-    open,
-    /** Sends `bytes`; resolves with all bytes until the gateway ends the connection. */
-    async sayAll(bytes: string): Promise<string> {
-      const socket = open();
-      socket.write(bytes);
-      let received = '';
-      for await (const chunk of socket) received += String(chunk);
-      return received;
-    },
-  };
-}
 
 async function nextOf(socket: Socket): Promise<string> {
   return String((await once(socket, 'data'))[0]);

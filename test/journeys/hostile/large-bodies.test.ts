@@ -1,8 +1,8 @@
 // Large bodies of one client: their memory, and their effect on other clients.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
-import { test, type TestContext } from 'node:test';
-import { bodyCrowd } from '../../support/body-crowd.ts';
+import { after, test, type TestContext } from 'node:test';
+import { bodyCrowd, type BodyCrowdOptions } from '../../support/body-crowd.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
@@ -61,27 +61,34 @@ function judge(t: TestContext, gateway: GatewayProcess, { hitsMs, hitsCpuMs, hit
   assert.ok(usual < 100, `a tenth of the hits took ${usual} ms of the gateway's thread and more`);
 }
 
+const node = await fakeNode({ after }, { head: 900n });
+const root = authority({ after });
+const tls = { listen: { host: '127.0.0.1', port: 0, tls: root.certify('served') } };
+/** For the tests, one after the other: without TLS, and with it. */
+const gateways = await Promise.all([
+  gatewayProcess({ after }, { full: [node] }),
+  gatewayProcess({ after }, { full: [node], config: tls }),
+]);
+
+/** The gateway of a transport, without bodies, and with the hit in memory; and its quiet client. */
+async function quietWorld(transport: BodyCrowdOptions['transport']) {
+  const gateway = gateways[transport === 'HTTP/1.1' ? 0 : 1];
+  const ca = transport === 'HTTP/1.1' ? {} : { ca: root.ca };
+  await until(async () => (await metric(gateway, 'ledgergate_http_body_bytes')) === 0);
+  const client = { pid: gateway.pid, url: gateway.url, hit, ...ca };
+  await askQuietly({ ...client, count: 1 });
+  const { port } = new URL(gateway.url);
+  const path = '/v1/transactions/encode_submission';
+  return { gateway, client, attack: { transport, port: Number(port), ...ca, address: attacker, path } };
+}
+
 for (const transport of ['HTTP/1.1', 'TLS', 'HTTP/2'] as const) {
   test(`endless bodies of one address block no other client, over ${transport}`, { skip }, async (t) => {
-    const node = await fakeNode(t, { head: 900n });
-    const root = transport === 'HTTP/1.1' ? undefined : authority(t);
-    const config = root === undefined ? {} : { listen: { host: '127.0.0.1', port: 0, tls: root.certify('served') } };
-    const gateway = await gatewayProcess(t, { full: [node], config });
-    const { port } = new URL(gateway.url);
-    const ca = root?.ca;
-    const client = { pid: gateway.pid, url: gateway.url, hit, ...(ca === undefined ? {} : { ca }) };
-    await askQuietly({ ...client, count: 1 });
-    const crowd = bodyCrowd(t, {
-      transport,
-      port: Number(port),
-      ...(ca === undefined ? {} : { ca }),
-      address: attacker,
-      clients: 33,
-      path: '/v1/transactions/encode_submission',
-      body: Buffer.alloc(8 * mebibyte),
-      kind: 'unfinished',
-    });
-    await until(async () => ((await metric(gateway, 'ledgergate_http_bodies_ended_total')) ?? 0) >= 17, 20);
+    const { gateway, client, attack } = await quietWorld(transport);
+    const ended = async (): Promise<number> => (await metric(gateway, 'ledgergate_http_bodies_ended_total')) ?? 0;
+    const before = await ended();
+    const crowd = bodyCrowd(t, { ...attack, clients: 33, body: Buffer.alloc(8 * mebibyte), kind: 'unfinished' });
+    await until(async () => (await ended()) >= before + 17);
 
     const asked = await askQuietly({ ...client, count: 100 });
 
@@ -96,26 +103,14 @@ test(
   'signing requests of 8 MiB that nodes answer, 24 at once, take bounded memory and hold no hits up',
   { skip },
   async (t) => {
-    const node = await fakeNode(t, { head: 900n });
     const headers = ledgerHeaders({ version: 900n, chainId: 1 });
     const message = Buffer.from(`"0x${'0'.repeat(8 * mebibyte)}"`);
     node.faults.add(
       { kind: 'answer', status: 200, body: message, headers },
       { when: ({ route }) => route === 'encodeSubmission' },
     );
-    const gateway = await gatewayProcess(t, { full: [node] });
-    const { port } = new URL(gateway.url);
-    const client = { pid: gateway.pid, url: gateway.url, hit };
-    await askQuietly({ ...client, count: 1 });
-    const crowd = bodyCrowd(t, {
-      transport: 'HTTP/1.1',
-      port: Number(port),
-      address: attacker,
-      clients: 24,
-      path: '/v1/transactions/encode_submission',
-      body: signingBody(),
-      kind: 'again',
-    });
+    const { gateway, client, attack } = await quietWorld('HTTP/1.1');
+    const crowd = bodyCrowd(t, { ...attack, clients: 24, body: signingBody(), kind: 'again' });
     await until(() => (crowd.statuses.get(200) ?? 0) >= 1, 20);
 
     const asked = await askQuietly({ ...client, count: 50 });
