@@ -27,10 +27,12 @@ test('Prometheus takes the rule files', { skip: noPromtool }, () => {
   assert.match(output, new RegExp(`${recordingRules.length} rules found`));
 });
 
-for (const { name, content } of ruleTests) {
+for (const { name, content, groups } of ruleTests) {
   test(`alerts fire and are silent as in ${name}`, { skip: noPromtool }, (t) => {
-    const file = join(temporaryFolder(t), name);
-    writeFileSync(file, JSON.stringify(content));
+    const folder = temporaryFolder(t);
+    const [file, rules] = [join(folder, name), join(folder, 'rules.json')];
+    writeFileSync(rules, JSON.stringify({ groups }));
+    writeFileSync(file, JSON.stringify({ ...content, rule_files: [rules] }));
 
     const { status, output } = promtool('test', 'rules', file);
 

@@ -58,18 +58,37 @@ interface RuleTests {
   }[];
 }
 
-/** The tests of the rules, by the name of their file, in the form of `promtool test rules`. */
+/**
+ * The tests of the rules, by the name of their file, in the form of `promtool test rules`; and the groups of the rules
+ * that they name, because promtool evaluates every rule it is given at every step.
+ */
 export const ruleTests = readdirSync(new URL('rules/', import.meta.url))
   .sort()
-  .map((name) => ({ name, content: promtoolForm(readFileSync(new URL(`rules/${name}`, import.meta.url), 'utf8')) }));
+  .map((name) => {
+    const text = readFileSync(new URL(`rules/${name}`, import.meta.url), 'utf8');
+    const alerts = groupsWith(alertsFile, ({ alert = '' }) => text.includes(alert));
+    const asked = text + JSON.stringify(alerts);
+    const groups = [...groupsWith(recordingRulesFile, ({ record = '' }) => asked.includes(record)), ...alerts];
+    return { name, groups, content: promtoolForm(text, groups) };
+  });
 
-function promtoolForm(text: string) {
+function groupsWith(
+  file: string,
+  isNamed: (rule: Partial<AlertingRule & RecordingRule>) => boolean,
+): RuleFile['groups'] {
+  const groups = groupsOf(file).map((group) => ({
+    ...group,
+    rules: group.rules.filter((rule) => isNamed(rule as object)),
+  }));
+  return groups.filter(({ rules }) => rules.length > 0);
+}
+
+function promtoolForm(text: string, groups: RuleFile['groups']) {
   const { every, tests } = parse(text) as RuleTests;
   return {
-    rule_files: [recordingRulesFile, alertsFile],
     evaluation_interval: every,
     // Without an order promtool takes one at random, and alerts would see what was recorded a step before.
-    group_eval_order: [recordingRulesFile, alertsFile].flatMap((file) => groupsOf(file).map(({ name }) => name)),
+    group_eval_order: groups.map(({ name }) => name),
     tests: tests.map(({ claim, alert = '', series, expect = [], promql_expr_test, ...own }) => ({
       name: claim,
       interval: own.every ?? every,
