@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { dashboard, dashboardExpressions, type Chosen } from './dashboard.ts';
 import { catalogue, type Described } from '../../scripts/metrics-catalogue.ts';
 import { combinations } from '../../src/metrics/family.ts';
+import { until } from '../support/eventually.ts';
 import { listen } from '../support/listen.ts';
 import { noPrometheus, prometheus } from '../support/prometheus.ts';
 import { noPromtool, promtool } from './rule-files.ts';
@@ -127,7 +128,9 @@ test('every expression has data, of all nodes, plans and keys, and of one alone'
     step += 1;
     response.end([...families.values()].map((family) => linesOf(family, step)).join(''));
   });
-  const scraper = await prometheus(t, `http://127.0.0.1:${await listen(t, server)}/metrics`);
+  const scraper = await prometheus(t, `http://127.0.0.1:${await listen(t, server)}/metrics`, '2s');
+  // A rate takes two values, and a scrape of every series a while.
+  await until(() => step > 2);
   const dataOf = async (chosen: Chosen): Promise<readonly (readonly Series[])[]> =>
     Promise.all(
       dashboardExpressions('1m', chosen).map(

@@ -1,11 +1,11 @@
 /**
- * A client process: `node test/bench/closed-loop.ts URL CONNECTIONS SECONDS [HEADER]` asks for the URL over and over,
- * each connection as soon as it was answered, and prints how many answers it got. Anything but a whole 200 ends it.
+ * A client process: `node test/bench/closed-loop.ts URL CONNECTIONS ANSWERS [HEADER]` asks for the URL over and over,
+ * each connection as soon as it was answered, until there are so many answers. Anything but a whole 200 ends it.
  */
 import { connect } from 'node:net';
 import process from 'node:process';
 
-const [, , address = '', connections = '1', seconds = '1', header] = process.argv;
+const [, , address = '', connections = '1', wanted = '1', header] = process.argv;
 const url = new URL(address);
 const headers = [`Host: ${url.host}`, 'accept: application/json', ...(header === undefined ? [] : [header])];
 const request = `GET ${url.pathname}${url.search} HTTP/1.1\r\n${headers.join('\r\n')}\r\n\r\n`;
@@ -25,17 +25,10 @@ for (let count = 0; count < Number(connections); count += 1) {
     if (text.length < body + length) return;
     text = '';
     answers += 1;
+    if (answers === Number(wanted)) process.exit();
     ask();
   });
   socket.on('close', () => {
     throw new Error('the connection was closed');
   });
 }
-
-setTimeout(
-  () => {
-    process.stdout.write(`${answers}\n`);
-    process.exit();
-  },
-  Number(seconds) * 1000,
-);

@@ -16,8 +16,8 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 const run = promisify(execFile);
 const path = '/v1/accounts/0x5a000001/resource/0x1::ledgergate_sample::Padded400?ledger_version=1000';
 const connections = 16;
-const warmUpSeconds = 2;
-const roundSeconds = 0.5;
+const warmUpAnswers = 6_000;
+const roundAnswers = 3_000;
 const rounds = Number(process.env['LEDGERGATE_QUOTA_COST_ROUNDS'] ?? 0);
 const skip = rounds > 0 ? false : 'a long run, by LEDGERGATE_QUOTA_COST_ROUNDS';
 
@@ -55,25 +55,25 @@ for (const kept of ['file', 'Redis'] as const) {
           ? { access, cache: { redis: { url: (await redisServer(t)).url, timeout: '2s' } } }
           : { access: { ...access, usage: { path: temporaryFolder(t) } } };
       const gateway = await begin(startGateway({ name: kept, nodeUrl: node.url, cpu, config, from: 'sources' }));
-      const costOf = async (text: string, seconds: number): Promise<number> => {
+      const costOf = async (text: string, answers: number): Promise<number> => {
         const before = gateway.cpuMicros();
         const url = new URL(path, gateway.url).href;
         const args = [
           'test/bench/closed-loop.ts',
           url,
           String(connections),
-          String(seconds),
+          String(answers),
           `authorization: Bearer ${text}`,
         ];
-        const { stdout } = await run(process.execPath, args);
-        return (gateway.cpuMicros() - before) / Number(stdout);
+        await run(process.execPath, args);
+        return (gateway.cpuMicros() - before) / answers;
       };
-      for (const { key } of keys) await costOf(key.text, warmUpSeconds);
+      for (const { key } of keys) await costOf(key.text, warmUpAnswers);
       const costs = new Map(keys.map(({ plan }) => [plan, [] as number[]]));
       for (let round = 0; round < rounds; round += 1) {
         // In turns from either end: neither has the better place.
         for (const { plan, key } of round % 2 === 0 ? keys : keys.toReversed()) {
-          costs.get(plan)?.push(await costOf(key.text, roundSeconds));
+          costs.get(plan)?.push(await costOf(key.text, roundAnswers));
         }
       }
       const of = (plan: string): number[] => costs.get(plan) ?? [];

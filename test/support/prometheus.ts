@@ -29,11 +29,11 @@ export interface Prometheus {
   scrapeError(): Promise<string>;
 }
 
-/** One that scrapes `url` four times a second and keeps exemplars. It ends with the test. */
-export async function prometheus(t: TestContext, url: string): Promise<Prometheus> {
+/** One that scrapes `url` at this interval and keeps exemplars. It ends with the test. */
+export async function prometheus(t: TestContext, url: string, every = '250ms'): Promise<Prometheus> {
   const { host, pathname } = new URL(url);
   const job = { job_name: 'ledgergate', metrics_path: pathname, static_configs: [{ targets: [host] }] };
-  const config = { global: { scrape_interval: '250ms', scrape_timeout: '250ms' }, scrape_configs: [job] };
+  const config = { global: { scrape_interval: every, scrape_timeout: every }, scrape_configs: [job] };
   // JSON is YAML.
   return prometheusOn(t, JSON.stringify(config));
 }
