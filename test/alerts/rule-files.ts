@@ -76,11 +76,10 @@ function groupsWith(
   file: string,
   isNamed: (rule: Partial<AlertingRule & RecordingRule>) => boolean,
 ): RuleFile['groups'] {
-  const groups = groupsOf(file).map((group) => ({
-    ...group,
-    rules: group.rules.filter((rule) => isNamed(rule as object)),
-  }));
-  return groups.filter(({ rules }) => rules.length > 0);
+  return groupsOf(file).flatMap(({ rules, ...group }) => {
+    const named = rules.filter((rule) => isNamed(rule as object));
+    return named.length === 0 ? [] : [{ ...group, rules: named }];
+  });
 }
 
 function promtoolForm(text: string, groups: RuleFile['groups']) {

@@ -263,13 +263,14 @@ test('a target with a fragment gets 400 over HTTP/1.1, and reaches no node', asy
   assert.equal(node.log.count, 0);
 });
 
-test('a fragment behind a request on the fast path gets 400, the absolute form included', async () => {
-  const statuses = async (...targets: readonly string[]): Promise<readonly number[]> => {
-    const last = 'GET /end HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n';
-    const answers = answersIn(await exchangeRaw(gateway.port, targets.map(line).join('') + last));
-    return answers.map(({ status }) => status);
-  };
+/** Statuses of the answers to these targets on one connection, and to one more behind them. */
+async function statuses(...targets: readonly string[]): Promise<readonly number[]> {
+  const last = 'GET /end HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n';
+  const answers = answersIn(await exchangeRaw(gateway.port, targets.map(line).join('') + last));
+  return answers.map(({ status }) => status);
+}
 
+test('a fragment behind a request on the fast path gets 400, the absolute form included', async () => {
   const plain = '/v1/accounts/0x1/module/coin';
   assert.deepEqual(await statuses(read, plain, `${plain}#`, `${read}#`), [200, 200, 400, 400, 404]);
   assert.deepEqual(await statuses(`http://a${plain}#`, 'http://a/v1#x'), [400, 400, 404]);

@@ -16,6 +16,8 @@ const config = { workers, follow, latest: { maxStaleness: '50ms' }, streams: { i
 /** For all tests, which use it one after the other. */
 const gateway = await gatewayProcess({ after }, { full: [node], config });
 
+const following = () => metric(gateway, 'ledgergate_follower_running');
+
 /** The ledger moves on by 20 versions; resolves once every worker answers the newest from memory. */
 async function untilFollowed(): Promise<void> {
   node.clock.advance(20n);
@@ -117,15 +119,14 @@ test('streams at the other worker go on while one hangs, whichever of them follo
 });
 
 test('one worker reads for all, and when it dies the next one does', async () => {
-  const readers = () => metric(gateway, 'ledgergate_follower_running');
   await untilFollowed();
-  assert.equal(await readers(), 1);
+  assert.equal(await following(), 1);
   for (const victim of gateway.workers()) {
     process.kill(victim, 'SIGKILL');
     await until(() => !isAlive(victim));
     await until(async () => (await metric(gateway, 'ledgergate_workers')) === workers);
     await untilFollowed();
-    await until(async () => (await readers()) === 1);
+    await until(async () => (await following()) === 1);
   }
 });
 

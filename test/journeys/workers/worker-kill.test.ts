@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { binary, start } from '../../commands/command-line.ts';
@@ -121,6 +121,7 @@ test('a worker that cannot be forked for lack of descriptors starts later', asyn
   for (const socket of sockets) socket.on('error', () => undefined);
   t.after(() => sockets.forEach((socket) => socket.destroy()));
   await Promise.all(sockets.map((socket) => once(socket, 'connect')));
+  await until(() => readdirSync(`/proc/${gateway.process.pid}/fd`).length >= 60);
 
   const victims = workers();
   for (const victim of victims) process.kill(victim, 'SIGKILL');

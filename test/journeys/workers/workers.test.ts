@@ -9,7 +9,7 @@ import { askPurge, purge } from '../../support/admin.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
-import { type LogLine, probe, probeAt } from '../../support/gateway.ts';
+import { type LogLine, probeAt } from '../../support/gateway.ts';
 import { listen } from '../../support/listen.ts';
 import { kindsOf, statusWhen } from '../../support/status.ts';
 import { get, isAlive, metric, noWorker } from '../../support/workers.ts';
@@ -32,9 +32,18 @@ const reads = (): number => nodes[0].log.countOf('resource') + nodes[1].log.coun
 const restarts = async (): Promise<number> => (await metric(gateway, 'ledgergate_worker_restarts_total')) ?? 0;
 const untilBoth = () => until(async () => (await metric(gateway, 'ledgergate_workers')) === 2);
 
+/** A status with both workers: a busy machine may leave out one that answers late. */
+const merged = () =>
+  statusWhen(gateway, ({ workers, nodes: [node] }) => workers?.answering === 2 && node?.usableBy === 2);
+
 /** So many reads in a row: connections are handed out in turn. */
 async function readTimes(times: number, path: string): Promise<void> {
   for (let count = 0; count < times; count += 1) assert.equal((await get(gateway.url + path)).status, 200);
+}
+
+/** Reads that no worker has in memory, of 20 versions. */
+async function readAll(from: number): Promise<void> {
+  for (let at = from; at < from + 20; at += 1) await readTimes(1, probeAt(at));
 }
 
 /** Persistent connections, one for each client. */
@@ -130,9 +139,6 @@ test('a request that no message can carry is refused, and no process ends', asyn
 });
 
 test('the status page merges all workers', async () => {
-  // A busy machine may leave out a worker that answers late.
-  const merged = () =>
-    statusWhen(gateway, ({ workers, nodes: [node] }) => workers?.answering === 2 && node?.usableBy === 2);
   const before = await merged();
   await readTimes(6, probeAt(600));
   const status = await merged();
@@ -182,9 +188,6 @@ test('workers that are all killed at once are replaced on the same port, and kno
   const post = async (action: string, name = 'full-0') => {
     const reply = await fetch(`${gateway.operationsUrl}/admin/upstreams/${name}/${action}`, { method: 'POST' });
     return [reply.status, await reply.json()];
-  };
-  const readAll = async (from: number): Promise<void> => {
-    for (let at = from; at < from + 20; at += 1) await readTimes(1, probeAt(at));
   };
   const before = drained.log.countOf('resource');
 
@@ -250,8 +253,11 @@ test('an outage that each worker finds is one of the gateway', async () => {
   assert.ok(finders >= 1 && finders <= 2, String(finders));
 });
 
+function isRead({ url }: { readonly url: string }): boolean {
+  return url.includes('/resource/');
+}
+
 test('all workers drain when the whole group gets a signal, and the primary alone wrote the audit log', async () => {
-  const isRead = ({ url }: { readonly url: string }): boolean => url.includes(probe);
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   for (const node of nodes) node.faults.add({ kind: 'hold', until: released }, { when: isRead });
   const replies = [];
