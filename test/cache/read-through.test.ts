@@ -244,7 +244,7 @@ test('writes to a server behind an open circuit fail at once', { skip: noRedis }
   const { server, tier, outcomes, add, done } = await tiers(t, 50);
   server.pause();
   for (let count = 0; count < 1_000; count += 1) add(2_000);
-  await until('nothing waits', () => tier.size.writes === 0, 1_000);
+  await until('nothing waits', () => tier.size.writes === 0);
   assert.deepEqual([outcomes.written, outcomes.failed, done()], [0, 1_000, 1_000]);
   server.resume();
 });
