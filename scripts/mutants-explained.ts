@@ -294,31 +294,19 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
     'isDrained === true => true': othersAreKnown,
     "need.kind === 'head' && need.min !== undefined => true": {
       reason: noHeadBelow,
-      lines: [
-        "if (need.kind === 'head' && need.min !== undefined && (fleet.head?.version ?? 0n) < need.min) return 'not reached';",
-        "if (need.kind === 'head' && need.min !== undefined && head < need.min) {",
-      ],
+      lines: ["if (need.kind === 'head' && need.min !== undefined && head < need.min) {"],
     },
     "need.kind === 'head' && need.min !== undefined => need.kind === 'head' || need.min !== undefined": {
       reason: noHeadBelow,
-      lines: [
-        "if (need.kind === 'head' && need.min !== undefined && (fleet.head?.version ?? 0n) < need.min) return 'not reached';",
-        "if (need.kind === 'head' && need.min !== undefined && head < need.min) {",
-      ],
+      lines: ["if (need.kind === 'head' && need.min !== undefined && head < need.min) {"],
     },
     "need.kind === 'head' => true": {
       reason: noHeadBelow,
-      lines: [
-        "if (need.kind === 'head' && need.min !== undefined && (fleet.head?.version ?? 0n) < need.min) return 'not reached';",
-        "if (need.kind === 'head' && need.min !== undefined && head < need.min) {",
-      ],
+      lines: ["if (need.kind === 'head' && need.min !== undefined && head < need.min) {"],
     },
     'need.min !== undefined => true': {
       reason: noHeadBelow,
-      lines: [
-        "if (need.kind === 'head' && need.min !== undefined && (fleet.head?.version ?? 0n) < need.min) return 'not reached';",
-        "if (need.kind === 'head' && need.min !== undefined && head < need.min) {",
-      ],
+      lines: ["if (need.kind === 'head' && need.min !== undefined && head < need.min) {"],
     },
   },
   'src/upstream/node/circuits.ts': {

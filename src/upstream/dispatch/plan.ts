@@ -61,8 +61,8 @@ const mostElsewhere = 16;
 export class CallHistory {
   /** Nodes that the call does not ask again. */
   readonly asked = new Set<Upstream>();
-  /** Nodes that were asked, and may be once more. */
-  #repeatable: readonly Upstream[] = [];
+  /** These, and those that were asked and may be once more. */
+  readonly tried = new Set<Upstream>();
   attempts = 0;
   lastTried: Upstream | undefined;
   /** Nodes that had not reached the version, with the heads that they reported then. */
@@ -95,13 +95,9 @@ export class CallHistory {
     return this.#sharedMisses > 0;
   }
 
-  /** All nodes that were asked, also those that may be asked once more. */
-  get tried(): readonly Upstream[] {
-    return [...new Set([...this.asked, ...this.#repeatable])];
-  }
-
   ask(upstream: Upstream): void {
     this.asked.add(upstream);
+    this.tried.add(upstream);
     this.lastTried = upstream;
     this.attempts += 1;
     this.isRepeating = false;
@@ -110,7 +106,8 @@ export class CallHistory {
   /** Lets the call ask the node once more, which it does at once after one failure only. */
   repeatAtOnce(upstream: Upstream): void {
     this.hasRepeated = true;
-    this.#allow(upstream);
+    // The budget, a full queue or the deadline may still prevent the repeat: the attempt before it counts.
+    this.asked.delete(upstream);
     this.isRepeating = true;
   }
 
@@ -121,7 +118,7 @@ export class CallHistory {
   endWait(version: bigint, isReached: boolean, nodes: readonly Candidate<Upstream>[]): void {
     const early = [...this.asked].filter((upstream) => this.hasArrived(upstream, version));
     const last = isReached ? undefined : nearest(nodes);
-    for (const upstream of last === undefined ? early : [last]) this.#allow(upstream);
+    for (const upstream of last === undefined ? early : [last]) this.asked.delete(upstream);
     // The node that arrived may be one that was not asked.
     this.isRepeating = true;
     if (!isReached) this.waitUntilMs = -Infinity;
@@ -158,15 +155,11 @@ export class CallHistory {
     this.isRepeating = true;
   }
 
-  /** The budget, a full queue or the deadline may still prevent the repeat: the attempt before it counts. */
-  #allow(upstream: Upstream): void {
-    if (this.asked.delete(upstream)) this.#repeatable = [...this.#repeatable, upstream];
-  }
-
   /** The attempt counts for none: another connection may lead to another node. */
   #missAtShared(upstream: Upstream): void {
     this.#sharedMisses += 1;
     this.asked.delete(upstream);
+    this.tried.delete(upstream);
     this.attempts -= 1;
   }
 }
@@ -353,8 +346,8 @@ export function chooseFinalAnswer(call: CallState): NodeAnswer {
   const waitMs = withheldForMs(call, performance.now());
   if (isLost && waitMs === undefined) throw new UnreachedError(version, failedHolders(call, version), attempted.call);
   const headers = waitMs === undefined ? [] : ['Retry-After', String(Math.ceil(waitMs / 1000))];
-  const reason = unavailableReason(call, waitMs !== undefined);
-  throw new GatewayError('unavailable', explain(call), { headers, reason, ...attempted });
+  const { reason, message } = unavailable(call, waitMs !== undefined);
+  throw new GatewayError('unavailable', message, { headers, reason, ...attempted });
 }
 
 function callOf({ history: { attempts, lastTried } }: CallState): {
@@ -370,7 +363,7 @@ function areOthersBehind({ fleet: { head }, nodes, history: { failed } }: CallSt
 }
 
 function failedHolders({ history: { tried } }: CallState, version: bigint): readonly Upstream[] {
-  return tried.filter(({ head }) => head >= version);
+  return [...tried].filter(({ head }) => head >= version);
 }
 
 /** Ms until one of the nodes that may answer takes requests again; `undefined`: one does now, or none is known. */
@@ -417,32 +410,29 @@ function mayStillBeHeld({ fleet, need, nodes: nodesNow, history: { prunedAt, any
   });
 }
 
-/** The word of log lines for `explain`. */
-function unavailableReason(
-  { fleet, need, history: { prunedAt, tried } }: CallState,
+/** Why there is no answer: the word of log lines, and the message to the client. */
+function unavailable(
+  { fleet, need, history: { prunedAt, tried, unrouted } }: CallState,
   isPaused: boolean,
-): NonNullable<GatewayError['reason']> {
-  if (fleet.upstreams.every(({ health }) => health === 'foreign')) return 'other chain';
-  if (need.kind === 'head' && need.min !== undefined && (fleet.head?.version ?? 0n) < need.min) return 'not reached';
-  if (isPaused) return 'nodes paused';
-  if (prunedAt.size > 0) return 'holders away';
-  return tried.length === 0 ? 'no node' : 'nodes failed';
-}
-
-function explain({ fleet, need, history: { prunedAt, tried, unrouted } }: CallState): string {
-  if (fleet.upstreams.every(({ health }) => health === 'foreign')) return 'all nodes report another chain';
+): { readonly reason: NonNullable<GatewayError['reason']>; readonly message: string } {
+  if (fleet.upstreams.every(({ health }) => health === 'foreign'))
+    return { reason: 'other chain', message: 'all nodes report another chain' };
   const head = fleet.head?.version ?? 0n;
   if (need.kind === 'head' && need.min !== undefined && head < need.min) {
-    return `the ledger is at version ${head} here, and version ${need.min} was asked for; try again`;
+    const message = `the ledger is at version ${head} here, and version ${need.min} was asked for; try again`;
+    return { reason: 'not reached', message };
   }
   const position = positionOf(need);
   const subject =
     position === undefined ? 'this request' : `${need.kind === 'block' ? 'block' : 'ledger version'} ${position}`;
-  const counts = [`${tried.length} asked`, ...(unrouted > 0 ? [`${unrouted} without this route`] : [])];
+  const counts = [`${tried.size} asked`, ...(unrouted > 0 ? [`${unrouted} without this route`] : [])];
   const why = [...counts, ...faultsOf(fleet)].join(', ');
-  if (prunedAt.size > 0)
-    return `the nodes that may hold ${subject} cannot be reached or are drained (${why}); try again`;
-  return `no node answered ${subject} (${why}); try again`;
+  if (prunedAt.size > 0) {
+    const message = `the nodes that may hold ${subject} cannot be reached or are drained (${why}); try again`;
+    return { reason: isPaused ? 'nodes paused' : 'holders away', message };
+  }
+  const failed = tried.size === 0 ? 'no node' : 'nodes failed';
+  return { reason: isPaused ? 'nodes paused' : failed, message: `no node answered ${subject} (${why}); try again` };
 }
 
 /** Reasons why nodes are not usable, each with the number of its nodes; no names, because some contain addresses. */

@@ -24,32 +24,32 @@ function found(status: number, headers: Record<string, string> = {}, text?: stri
   );
 }
 
-const rows = [
-  { what: '429', status: 429, isOfNode: true },
-  { what: '503 overloaded', status: 503, body: error('overloaded'), isOfNode: true },
-  { what: '503 rate_limited', status: 503, body: error('rate_limited'), isOfNode: true },
-  { what: '503 with ledger headers', status: 503, headers: ledger, body: error('internal_error'), isOfNode: true },
-  { what: '503 with Retry-After', status: 503, headers: { 'retry-after': '1' }, isOfNode: false },
-  { what: '503 alone', status: 503, isOfNode: undefined },
-  { what: '503 with an empty body', status: 503, body: '', isOfNode: undefined },
-  { what: '503 of a node that starts', status: 503, body: error('internal_error'), isOfNode: undefined },
-  {
-    what: '503 health_check_failed with ledger headers',
-    status: 503,
-    headers: ledger,
-    body: error('health_check_failed'),
-    isOfNode: undefined,
-  },
-  { what: '502 with Retry-After', status: 502, headers: { 'retry-after': '1' }, isOfNode: undefined },
-  { what: '500 with ledger headers', status: 500, headers: ledger, body: error('internal_error'), isOfNode: undefined },
-  { what: '500 rate_limited of the mempool', status: 500, body: error('rate_limited'), isOfNode: undefined },
-  { what: '408', status: 408, isOfNode: undefined },
-  { what: '200 with Retry-After', status: 200, headers: { 'retry-after': '1' }, isOfNode: undefined },
-];
+/** Status, headers, error code (`empty`: without a body; none: not read), and whether a node sheds. */
+const answers = `
+429 | | | the node
+503 | | overloaded | the node
+503 | | rate_limited | the node
+503 | ledger | internal_error | the node
+503 | retry-after | | the node or a proxy
+503 | | | no refusal
+503 | | empty | no refusal
+503 | | internal_error | no refusal
+503 | ledger | health_check_failed | no refusal
+502 | retry-after | | no refusal
+500 | ledger | internal_error | no refusal
+500 | | rate_limited | no refusal
+408 | | | no refusal
+200 | retry-after | | no refusal
+`;
 
-for (const { what, status, headers, body, isOfNode } of rows) {
-  test(`${what}: ${isOfNode === undefined ? 'no refusal' : isOfNode ? 'the node' : 'the node or a proxy'}`, () => {
-    assert.equal(found(status, headers, body)?.isOfNode, isOfNode);
+for (const line of answers.trim().split('\n')) {
+  const [status = '', sent = '', code = '', expected] = line.split('|').map((cell) => cell.trim());
+  test(`${status} ${code} ${sent && `with ${sent}`}: ${expected}`, () => {
+    const headers = { '': {}, ledger, 'retry-after': { 'retry-after': '1' } }[sent];
+    const body = code === '' ? undefined : code === 'empty' ? '' : error(code);
+    const shedding = found(Number(status), headers, body);
+    const by = shedding?.isOfNode === true ? 'the node' : 'the node or a proxy';
+    assert.equal(shedding === undefined ? 'no refusal' : by, expected);
   });
 }
 
