@@ -49,7 +49,7 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
     'test/proxy/routes/target.test.ts',
     'test/proxy/routes/target-spellings.test.ts',
   ],
-  'src/upstream/contradictions.ts': ['test/upstream/credible-head.test.ts', 'test/upstream/fork-rules.test.ts'],
+  'src/upstream/contradictions.ts': ['test/upstream/contradictions.test.ts'],
   'src/upstream/shared-states.ts': ['test/upstream/shared-states.test.ts'],
   'src/upstream/floors.ts': ['test/upstream/client-floors.test.ts', 'test/upstream/latest.test.ts'],
   'src/upstream/select/ranking.ts': ['test/upstream/select/pick.test.ts'],
