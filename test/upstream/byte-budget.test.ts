@@ -1,66 +1,50 @@
-import assert from 'node:assert/strict';
+/** The byte budget of answers: which of them fit, give way or are refused. */
 import { test } from 'node:test';
 import { ByteBudget, OverBudgetError, type Share } from '../../src/upstream/byte-budget.ts';
+import { runScript, scriptsIn, type Steps } from '../support/script.ts';
 
-const kib = 1024;
-
-/** A share that notes when it is revoked. */
-function openShare(budget: ByteBudget): { share: Share; isRevoked(): boolean } {
-  let revoked = false;
-  const share = budget.open(() => {
-    revoked = true;
-  });
-  return { share, isRevoked: () => revoked };
+/** A budget of so many KiB for one answer and for all, with shares by name. Refusals are `over`. */
+function stepsOf(largest: number, all: number): Steps {
+  const kib = 1024;
+  const budget = new ByteBudget({ largest: largest * kib, all: all * kib });
+  const shares = new Map<string, Share>();
+  const revoked: string[] = [];
+  let release: (() => void) | undefined;
+  const shareOf = (name: string): Share => {
+    const share = shares.get(name) ?? budget.open(() => void revoked.push(name));
+    shares.set(name, share);
+    return share;
+  };
+  budget.onShort = (bytes) => {
+    revoked.push(`short of ${bytes / kib}`);
+    release?.();
+    release = undefined;
+  };
+  return {
+    take: (name: string, kibs: number) => {
+      try {
+        shareOf(name).take(kibs * kib);
+        return 'taken';
+      } catch (error) {
+        return error instanceof OverBudgetError ? 'over' : error;
+      }
+    },
+    close: (name: string) => shareOf(name).close(),
+    hold: (kibs: number) => void (release = budget.hold(kibs * kib)),
+    left: () => budget.left / kib,
+    held: () => budget.held / kib,
+    revoked: () => revoked.join('+') || 'none',
+  };
 }
 
-test('one answer takes no more than the largest, all together no more than all', () => {
-  const budget = new ByteBudget({ largest: 1_000 * kib, all: 1_500 * kib });
-  const [one, other] = [openShare(budget).share, openShare(budget).share];
-  one.take(1_000 * kib);
-  assert.throws(() => one.take(1), OverBudgetError);
-  other.take(500 * kib);
-  assert.throws(() => other.take(1), OverBudgetError);
-  one.close();
-  one.close();
-  assert.equal(budget.left, 1_000 * kib);
-  other.take(500 * kib);
-  other.close();
-  assert.equal(budget.left, 1_500 * kib);
-});
+const scripts = `
+one answer takes no more than the largest, all together no more than all | take a 1000, take a 1 = over, take b 500, take b 1 = over, 2x close a, left = 1000, take b 500 = taken, close b, left = 1500
+an answer that is short is never refused, and counted | take a 1000, take b 500, take c 64 = taken, left = -64
+the budget is asked for room before an answer is refused | hold 1400, take a 300 = taken, revoked = short of 200, held = 300
+`;
+const oldest = `
+when answers do not fit together, the oldest is read to its end | take a 300, take b 300, take c 300, take a 300 = taken, revoked = short of 200+c, take c 1 = over, held = 900
+`;
 
-test('when answers do not fit together, the oldest is read to its end', () => {
-  const budget = new ByteBudget({ largest: 1_000 * kib, all: 1_000 * kib });
-  const [oldest, middle, youngest] = [openShare(budget), openShare(budget), openShare(budget)];
-  for (const { share } of [oldest, middle, youngest]) share.take(300 * kib);
-
-  oldest.share.take(300 * kib);
-
-  assert.deepEqual([oldest.isRevoked(), middle.isRevoked(), youngest.isRevoked()], [false, false, true]);
-  assert.throws(() => youngest.share.take(1), OverBudgetError);
-  assert.equal(budget.held, 900 * kib);
-});
-
-test('an answer that is short is never refused, and counted', () => {
-  const budget = new ByteBudget({ largest: 1_000 * kib, all: 1_000 * kib });
-  openShare(budget).share.take(1_000 * kib);
-
-  openShare(budget).share.take(64 * kib);
-
-  assert.equal(budget.left, -64 * kib);
-});
-
-test('onShort is called before an answer is refused or revoked', () => {
-  const budget = new ByteBudget({ largest: 1_000 * kib, all: 1_000 * kib });
-  const release = budget.hold(900 * kib);
-  const asked: number[] = [];
-  budget.onShort = (bytes) => {
-    asked.push(bytes);
-    release();
-  };
-  const { share } = openShare(budget);
-
-  share.take(300 * kib);
-
-  assert.deepEqual(asked, [200 * kib]);
-  assert.equal(budget.held, 300 * kib);
-});
+for (const [claim, script] of scriptsIn(scripts)) test(claim, () => runScript(stepsOf(1_000, 1_500), script));
+for (const [claim, script] of scriptsIn(oldest)) test(claim, () => runScript(stepsOf(1_000, 1_000), script));
