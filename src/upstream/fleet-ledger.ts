@@ -4,28 +4,13 @@
  * test network made anew). Then a generation begins, and nothing of the one before is used.
  */
 import type { LedgerInfo, LedgerVersion } from '../ledger/index.ts';
+import type { Journal } from '../metrics/index.ts';
 import { elect, isConfirmed, isCredible, isLeftBehind, isOfFuture } from './contradictions.ts';
 import type { Upstream } from './node/upstream.ts';
 
-/** Changes of the fleet as a whole, for log and status page. */
-type FleetChange =
-  | 'chain taken'
-  | 'dialect taken'
-  | 'node foreign'
-  | 'node suspect'
-  | 'headers left out'
-  | 'head lower'
-  | 'rollback'
-  | 'history replaced'
-  | 'history lost'
-  | 'history back'
-  | 'outage'
-  | 'outage over';
-
 /** Changes of the ledger, each reported once. */
 export interface LedgerEvents {
-  /** `message` is constant per kind of change. */
-  onChange(change: FleetChange, fields: object, message: string): void;
+  readonly onChange: Journal['record'];
   /** A generation begins: no answer from before may be used. */
   onGeneration(): void;
 }

@@ -323,7 +323,7 @@ export class FleetState {
     const known = window.info;
     const isItsChain = this.ledger.isStarting
       ? upstream.chain.settle(chainId)
-      : upstream.chain.observe({ chainId, fleetChainId: this.chainId, nowMs, lookSentAtMs });
+      : upstream.chain.observe(chainId, this.chainId, nowMs, lookSentAtMs);
     const hasGoneBack = isItsChain && window.observe(info, nowMs, lookSentAtMs !== undefined);
     if (isItsChain ? before !== chainId : before === undefined) this.ledger.voteOnChain();
     if (!isItsChain || window.maySeemRestored(nowMs)) this.#events.onUnconfirmed(upstream);

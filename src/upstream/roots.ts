@@ -6,6 +6,7 @@
  * tiers whose answers outlive the process, by the root of their answers' history.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Journal } from '../metrics/index.ts';
 import {
   type Agreement,
   agreementOf,
@@ -27,7 +28,7 @@ interface Root {
 
 /** Times of the comparisons by the clock, and the subscribers to their outcomes. */
 export interface RootsOptions {
-  readonly onChange: (change: 'fork' | 'fork over', fields: object, message: string) => void;
+  readonly onChange: Journal['record'];
   /** Nodes are on a fork: answers of theirs may be in the cache. */
   readonly onFork: () => void;
   readonly intervalMs: number;

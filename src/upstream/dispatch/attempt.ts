@@ -35,7 +35,7 @@ export interface AttemptParts extends SenderParts {
   readonly retries: Allowance;
 }
 
-/** A failed attempt. `blame`: `node`, the node is at fault; `doubt`, a probe decides. */
+/** `blame`: `node`, the node is at fault; `doubt`, a probe decides. */
 interface FailedAttempt {
   readonly kind: FailureKind;
   readonly cause: string;
@@ -62,8 +62,8 @@ export class Attempt<A extends NodeAnswer | StreamedAnswer> implements ExchangeC
   readonly #span: Span | undefined;
 
   /**
-   * `readClass`: of the read in the node's statistics; `undefined`: a request without state, or a long poll. `reason`,
-   * `attemptsBefore`: for its span.
+   * `readClass`: of the read in the node's statistics; absent for a request without state, or a long poll. `traced`:
+   * for its span.
    */
   constructor(
     parts: AttemptParts,
@@ -100,7 +100,6 @@ export class Attempt<A extends NodeAnswer | StreamedAnswer> implements ExchangeC
     return this.#request.client;
   }
 
-  /** Ends the attempt, because its answer is of no use any more. */
   cancel(): void {
     this.signal.giveUp(new Error('another node has answered'));
   }
@@ -242,8 +241,8 @@ export class Attempt<A extends NodeAnswer | StreamedAnswer> implements ExchangeC
   }
 
   /**
-   * Records an answer of any status. `isOfNode`: it proves that a node of a ledger answers at the address. `isFailure`: it
-   * is of no use to the client, though a client may have provoked it.
+   * `isOfNode`: it proves that a node of a ledger answers at the address. `isFailure`: it is of no use to the client,
+   * though a client may have provoked it.
    */
   #recordAnswer(status: number, isOfNode: boolean, isFailure: boolean, nowMs: number): void {
     const { upstream } = this;
@@ -255,7 +254,6 @@ export class Attempt<A extends NodeAnswer | StreamedAnswer> implements ExchangeC
     noteHealth(this.#parts, upstream);
   }
 
-  /** Records that there is no usable answer. */
   #recordFailure({ kind, cause, blame, fault }: FailedAttempt, nowMs: number): void {
     const { upstream } = this;
     const { metrics, log, onDoubt } = this.#parts;
@@ -285,7 +283,7 @@ export class Attempt<A extends NodeAnswer | StreamedAnswer> implements ExchangeC
     this.#parts.log.record('back', fields, 'upstream answers reads of the class again');
   }
 
-  /** Records that the node shed a request: its concurrency limit falls, and the others are asked first for a moment. */
+  /** Its concurrency limit falls, and the others are asked first for a moment. */
   #recordShedding(shedding: Shedding, nowMs: number): void {
     const { name, places, deferral } = this.upstream;
     const { metrics, log } = this.#parts;
@@ -396,7 +394,6 @@ function signOf(kind: AnswerClass, { info }: NodeAnswer | StreamedAnswer, need: 
   return need.version >= info.oldestVersion && need.version <= info.version ? 'error' : undefined;
 }
 
-/** Whether the node calls a version not found that its own headers report. */
 function isContradiction(answer: NodeAnswer, need: Need): need is Extract<Need, { readonly kind: 'version' }> {
   if (need.kind !== 'version' || answer.info === undefined || answer.info.version < need.version) return false;
   return errorCodeOf(answer) === 'version_not_found';

@@ -42,7 +42,6 @@ export interface DispatchContext extends AttemptParts {
 const longestTrialMs = 2_000;
 /** A node is proven for this long after an answer, in ms. */
 const provenMs = 1_000;
-/** Retries, as a share of all requests. */
 const retryShare = 0.2;
 /** Client of the gateway's own requests: no address and no tenant has this name. */
 const ownName = '(gateway)';
@@ -50,7 +49,6 @@ const ownName = '(gateway)';
 /** A second attempt beside a slow one. */
 interface Hedge<A extends NodeAnswer | StreamedAnswer> {
   readonly attempt: Attempt<A>;
-  /** Rejects as the attempt does. */
   readonly ended: Promise<AttemptOutcome<A>>;
   /** It has answered while the first one was in flight. */
   hasWon: boolean;
@@ -140,7 +138,6 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     return choice && { kind: 'ask', choice, isRetry: false, isLost: false };
   }
 
-  /** Waits until a node that can answer has reached the version. */
   async #waitFor({ version, untilMs }: Extract<Step, { kind: 'wait' }>): Promise<void> {
     const { fleet, history, nodes, signal } = this.#state;
     history.waitUntilMs = untilMs;
@@ -190,7 +187,6 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     return may;
   }
 
-  /** Waits for a place; `undefined`: the queue was full, or the call's time is over. */
   async #wait(choice: Choice<Upstream>): Promise<Permit | undefined> {
     const { queue, metrics } = this.#context;
     const { fleet, history, deadlineAtMs, nodes, signal } = this.#state;
@@ -214,7 +210,6 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     return undefined;
   }
 
-  /** Records a request that was not sent because the node's allowance is used up. */
   #recordRefusal({ name, allowance }: Upstream): void {
     const nowMs = performance.now();
     if (!allowance.isSpent(nowMs)) return;
@@ -260,7 +255,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     return failure === undefined ? this.#settle(attempt, ofHedge) : undefined;
   }
 
-  /** Begins a hedge, which ends `first` when it answers before it; `undefined`: no node or no budget is left for one. */
+  /** Begins a hedge, which ends `first` when it answers before it, if a node and the budget are left for one. */
   #hedge(first: Attempt<A>): Hedge<A> | undefined {
     const permit = this.#permitForHedge();
     if (permit === undefined) return undefined;
@@ -318,7 +313,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     return new Attempt<A>(this.#context, this.#request, permit, deadline, this.#readClass, traced);
   }
 
-  /** Records the outcome of an attempt. Returns the final answer, if it is one. */
+  /** Returns the final answer, if the outcome is one. */
   #settle(attempt: Attempt<A>, outcome: AttemptOutcome<A>): A | undefined {
     const { metrics, outliers } = this.#context;
     const { history, signal } = this.#state;
@@ -375,7 +370,6 @@ export class Hedging {
     this.#fleet = fleet;
   }
 
-  /** Records a read, which adds its share to the budget. */
   deposit(request: FleetRequest): void {
     if (isHedgeable(request)) this.#budget.deposit(this.#limits?.share ?? 0);
   }

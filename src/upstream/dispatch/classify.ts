@@ -155,7 +155,7 @@ export type AnswerClass =
   | 'failed';
 
 /** `error_code` of an unhealthy node (protocol 9): final for a health check, a failure for every other request. */
-export const healthCheckFailed = 'health_check_failed';
+const healthCheckFailed = 'health_check_failed';
 
 /** Classifies a valid answer that was read whole (`validateAnswer`). */
 export function classifyAnswer(answer: AnswerOfError, need: Need, isHealthCheck = false): AnswerClass {

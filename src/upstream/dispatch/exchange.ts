@@ -23,15 +23,14 @@ export interface AnswerHead {
   readonly info: LedgerInfo | undefined;
   readonly upstream: Upstream;
   readonly coding: NodeCoding | undefined;
-  /** Ms from the request's first byte to the answer's end, or to the head of a streamed one. */
+  /** Until the answer's end, or the head of a streamed one. */
   readonly tookMs: number;
 }
 
 /** An answer whose body was read to its end. */
 export interface NodeAnswer extends AnswerHead {
-  /** Decoded. */
   readonly body: Buffer;
-  /** The body that the node sent, in its `coding`. */
+  /** As the node sent it, in its `coding`. */
   readonly sent: Buffer;
   /** The decoded body as JSON, parsed once for all readers. */
   readonly json: JsonBody;
@@ -52,9 +51,8 @@ export interface StreamedAnswer extends AnswerHead {
 export interface Progress {
   /** When bytes of the request may first have left, in ms of `performance.now()`. */
   sentAtMs: number | undefined;
-  /** The head of an answer has arrived. */
   isAnswered: boolean;
-  /** This is the second sending, after the loss of the first connection. */
+  /** The second sending, after the loss of the first connection. */
   isRepeat?: boolean;
 }
 
@@ -63,11 +61,9 @@ export interface ExchangeContext {
   readonly dialect: Dialect;
   readonly signal: CancelSignal;
   readonly progress: Progress;
-  /** Bounds bodies that are read whole. */
   readonly budget: ByteBudget;
   /** Fair-share key: a large answer is read in its turns of the event loop. */
   readonly client?: string | undefined;
-  /** Trace headers beside the request's own. */
   readonly traceHeaders?: Readonly<Record<string, string>> | undefined;
   /** A new connection, which may lead to another of several nodes behind the address. */
   readonly isElsewhere?: boolean | undefined;
@@ -100,14 +96,14 @@ export function isFramed(headers: HeaderValues): boolean {
 
 const unsendable = new Set(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORTED', 'UND_ERR_REQ_CONTENT_LENGTH_MISMATCH']);
 
-/** Whether an exchange failed because HTTP forbids the request: no node is at fault, and none can be asked. */
+/** HTTP forbids the request: no node is at fault, and none can be asked. */
 export function isUnsendable(error: unknown): boolean {
   return unsendable.has((error as NodeJS.ErrnoException).code ?? '');
 }
 
 /**
- * The answer with body `sent` and its decoded form; no promise for a small one without a coding. Rejects with
- * `BadAnswerError` when the body is not in its coding, with `OverBudgetError` beyond the budget, and on abort.
+ * No promise for a small answer without a coding. Rejects with `BadAnswerError` when the body is not in its coding,
+ * with `OverBudgetError` beyond the budget, and on abort.
  */
 export function wholeAnswer(
   head: AnswerHead,

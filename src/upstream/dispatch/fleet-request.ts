@@ -7,7 +7,7 @@ import {
   type LedgerVersion,
 } from '../../ledger/index.ts';
 import type { SenderMetrics, UpstreamMetrics } from '../upstream-metrics.ts';
-import type { Span } from '../../metrics/index.ts';
+import type { Journal, Span } from '../../metrics/index.ts';
 import type { ByteBudget } from '../byte-budget.ts';
 import type { FleetState } from '../fleet-state.ts';
 import type { WireRequest } from '../node/node-client.ts';
@@ -101,24 +101,8 @@ export interface SendLimits {
   readonly hedge?: HedgeLimits | undefined;
 }
 
-/** Changes of a node's state. */
-export type NodeChange =
-  | 'address shared'
-  | 'node usable'
-  | 'node down'
-  | 'node of other dialect'
-  | 'ejected'
-  | 'trial failed'
-  | 'deferred'
-  | 'allowance used up'
-  | 'back';
-
-/** Log of the fleet. */
-export interface UpstreamLog {
-  debug(fields: object, message: string): void;
-  /** Records a change of a node's state, once per change. */
-  record(change: NodeChange, fields: object, message: string): void;
-}
+/** Records each change of a node's state once. */
+export type UpstreamLog = Pick<Journal, 'debug' | 'record'>;
 
 /** Parts of a `Sender`, and of everything in this folder that sends. */
 export interface SenderParts {

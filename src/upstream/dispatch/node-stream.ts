@@ -19,7 +19,7 @@ import type { Purpose, WireRequest } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
 
 /** Bounds of a stream: it fails when the node, or its reader, stands still. */
-export interface StreamBounds {
+interface StreamBounds {
   /** Longest time without bytes from the node. */
   readonly idleMs: number;
   /** Longest time without a read although there are bytes; up to twice as long after a large read. */

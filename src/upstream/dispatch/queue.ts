@@ -71,7 +71,7 @@ export class Permit {
 export type QueueRefusal = 'full' | 'late' | 'withheld';
 
 /** The wait of one request for a place. */
-export interface PlaceWait {
+interface PlaceWait {
   /** Fair-queueing key: clients take turns. */
   readonly client: string;
   readonly signal: CancelSignal;

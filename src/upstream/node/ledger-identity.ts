@@ -1,20 +1,9 @@
 /**
- * The identity of the ledger: the settled chain id of each node, the chain of the fleet, and the hash of the first
- * transaction. Test networks are created anew under the same chain id, and then every version has other contents: keys
- * of stored data contain that hash as well (protocol 1.2).
+ * The settled chain id of each node, and the identity of the fleet's ledger by the hash of its first transaction: test
+ * networks are created anew under the same chain id, and then every version has other contents, so keys of stored data
+ * contain that hash as well (protocol 1.2).
  */
 import { type CancelSignal, JsonBody } from '../../ledger/index.ts';
-
-/** A chain id that one node reported. */
-interface ChainReport {
-  readonly chainId: number;
-  /** The chain of the fleet, for a node without a settled chain. */
-  readonly fleetChainId: number | undefined;
-  /** In ms of `performance.now()`. */
-  readonly nowMs: number;
-  /** Present: the report is a look at the ledger info, sent at this moment. */
-  readonly lookSentAtMs?: number | undefined;
-}
 
 /**
  * The chain id of one node. An answer alone does not change it: one address may lead to nodes of two networks, and one
@@ -22,30 +11,29 @@ interface ChainReport {
  * sent after it, with no report of the old chain in between, settles the doubt.
  */
 export class NodeChain {
-  #id: number | undefined;
+  /** The settled chain id; `undefined` until the node has reported the fleet's chain, or a look has settled another. */
+  id: number | undefined;
   /** The other chain id, and since when every report has been of it. */
   #doubt: { readonly chainId: number; sinceMs: number } | undefined;
-
-  /** The settled chain id; `undefined` until the node has reported the fleet's chain, or a look has settled another. */
-  get id(): number | undefined {
-    return this.#id;
-  }
 
   /** The reported chain id that is not settled yet; `undefined` without a doubt. */
   get doubted(): number | undefined {
     return this.#doubt?.chainId;
   }
 
-  /** Records the chain id of an answer. Returns whether the answer is of the node's settled chain. */
-  observe({ chainId, fleetChainId, nowMs, lookSentAtMs }: ChainReport): boolean {
+  /**
+   * Records the chain id of an answer; `lookSentAtMs`: of the look that it is to. Returns whether the answer is of the
+   * node's settled chain, by default the fleet's.
+   */
+  observe(chainId: number, fleetChainId: number | undefined, nowMs: number, lookSentAtMs?: number): boolean {
     const doubt = this.#doubt;
-    const expected = this.#id ?? fleetChainId;
+    const expected = this.id ?? fleetChainId;
     if (expected === undefined) return this.settle(chainId);
     if (chainId === expected) {
       if (doubt === undefined || lookSentAtMs !== undefined) return this.settle(chainId);
       // Both chains answer: a look in flight proves nothing any more.
       doubt.sinceMs = nowMs;
-      return this.#id !== undefined;
+      return this.id !== undefined;
     }
     if (doubt?.chainId !== chainId) this.#doubt = { chainId, sinceMs: nowMs };
     else if (lookSentAtMs !== undefined && lookSentAtMs >= doubt.sinceMs) return this.settle(chainId);
@@ -53,7 +41,7 @@ export class NodeChain {
   }
 
   settle(chainId: number): true {
-    this.#id = chainId;
+    this.id = chainId;
     this.#doubt = undefined;
     return true;
   }
@@ -71,7 +59,6 @@ const firstTransaction = {
   isIdempotent: true,
 } as const;
 
-/** The part of `Sender` that reads the first transaction. */
 interface WholeReads {
   whole(
     request: typeof firstTransaction,
@@ -87,9 +74,7 @@ export class LedgerIdentity {
   readonly #sender: WholeReads;
   readonly #stop = new AbortController();
   #name: string | undefined;
-  /** The fleet's generation that the name is of. */
   #generation = 0;
-  /** Time of the next read, `performance.now()`. */
   #dueAtMs = Infinity;
 
   constructor(fleet: LedgerOfFleet, sender: WholeReads) {

@@ -9,7 +9,7 @@ import type { ReadClass } from '../select/ranking.ts';
  */
 export type PlaceKind = 'read' | 'stream' | 'poll' | 'look';
 
-/** Counts holders of a limited resource. `PlaceQueue` has the waits of reads. */
+/** Counts holders of a limited resource. */
 export class Semaphore {
   readonly #limit: number;
   readonly #waiting = new Set<() => void>();
@@ -115,7 +115,6 @@ export class ConcurrencyLimit {
     return this.#inFlight >= this.limit;
   }
 
-  /** Whether half of the places are free, as for requests of another tier. */
   get isHalfFree(): boolean {
     return this.#inFlight < this.limit / 2;
   }

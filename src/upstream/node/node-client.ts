@@ -23,9 +23,9 @@ export type Purpose = 'read' | 'submission' | 'probe';
 
 /** Options of a `NodeClient`. */
 export interface NodeClientOptions {
-  /** Most connections for reads, and most for submissions. */
+  /** For reads, and as many for submissions. */
   readonly connections: number;
-  /** Bound of the TCP and TLS handshake, in ms. */
+  /** Of the TCP and TLS handshake. */
   readonly connectTimeoutMs: number;
   /** Resolves the node's name, once per new connection. Default: `dns.lookup`. */
   readonly lookup?: LookupFunction | undefined;
@@ -108,13 +108,12 @@ export class NodeClient {
     this.#unsent.push({ request, pool: this.#pools[purpose], handler });
   }
 
-  /** Resolves when all requests in flight have ended; later ones fail. */
+  /** Resolves when all requests in flight have ended. */
   async close(): Promise<void> {
     this.#flush();
     await Promise.all(Object.values(this.#pools).map((pool) => pool.close()));
   }
 
-  /** Ends all requests at once with an error. */
   async destroy(): Promise<void> {
     this.#flush();
     await Promise.all(Object.values(this.#pools).map((pool) => pool.destroy()));

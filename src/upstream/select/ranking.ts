@@ -123,7 +123,7 @@ export const rules = {
 export type Rule = keyof typeof rules;
 
 /** Circumstances of a score that concern all nodes. */
-export interface Round {
+interface Round {
   readonly need: Need;
   /** A node has answered that it does not hold the data. */
   readonly isMissed: boolean;
@@ -203,7 +203,7 @@ function bounded(versions: number): number {
  * How surely a window holds a version or block. `edge`: held by the last report, but the edge may pass it before the
  * request arrives. `unknown`: no report yet, or above the head, which may have reached it by now.
  */
-export type Holding = 'held' | 'edge' | 'unknown' | 'pruned';
+type Holding = 'held' | 'edge' | 'unknown' | 'pruned';
 
 /** Whether a node with this window holds `position`, a version, or a block's height where the window is of heights. */
 export function holdingOf(window: WindowView | undefined, position: bigint): Holding {

@@ -23,7 +23,7 @@ function after(words: readonly Word[]): Known {
     const [chainId = '', kind] = word.split(' ').reverse();
     nowMs += 10;
     const lookSentAtMs = kind === undefined ? undefined : kind === 'late' ? 0 : nowMs - 1;
-    counted = chain.observe({ chainId: Number(chainId), fleetChainId: 4, nowMs, lookSentAtMs });
+    counted = chain.observe(Number(chainId), 4, nowMs, lookSentAtMs);
   }
   return [chain.id, chain.doubted, counted];
 }
@@ -52,13 +52,13 @@ for (const [claim, words, expected] of cases) {
 
 test('the first word of a node is believed when it is the fleet’s chain, and a doubt when it is not', () => {
   const chain = new NodeChain();
-  assert.equal(chain.observe({ chainId: 7, fleetChainId: undefined, nowMs: 0 }), true);
+  assert.equal(chain.observe(7, undefined, 0), true);
   assert.equal(chain.id, 7);
   const other = new NodeChain();
-  assert.equal(other.observe({ chainId: 5, fleetChainId: 4, nowMs: 0 }), false);
+  assert.equal(other.observe(5, 4, 0), false);
   assert.deepEqual([other.id, other.doubted], [undefined, 5]);
-  assert.equal(other.observe({ chainId: 4, fleetChainId: 4, nowMs: 1 }), false);
-  assert.equal(other.observe({ chainId: 4, fleetChainId: 4, nowMs: 2, lookSentAtMs: 1 }), true);
+  assert.equal(other.observe(4, 4, 1), false);
+  assert.equal(other.observe(4, 4, 2, 1), true);
   assert.equal(other.id, 4);
 });
 
