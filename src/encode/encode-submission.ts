@@ -6,13 +6,7 @@ import { BcsWriter } from './bcs.ts';
 import { isPlain, type Layout, findLayout, isStandard, vectorOf, type FieldLayout } from './layout.ts';
 import { invalidArgument } from './move-value.ts';
 import { Handover, EncodeRefusal, type EncodeOutcome, Steps } from './outcome.ts';
-import {
-  signingPrefixes,
-  type SigningPrefixes,
-  writeSigningMessage,
-  type PreparedCall,
-  type PreparedSubmission,
-} from './transaction.ts';
+import { writeSigningMessage, type PreparedCall, type PreparedSubmission } from './transaction.ts';
 import { parseSubmission, type EntryCall } from './submission.ts';
 
 /**
@@ -85,7 +79,7 @@ function encodeToHex(transaction: PreparedSubmission, context: EncodeContext): s
   const writer = context.writer ?? sharedWriter;
   writer.reset();
   try {
-    writeSigningMessage(writer, transaction, { chainId: context.chainId, prefixes: prefixesOf(context.signingDomain) });
+    writeSigningMessage(writer, transaction, context);
   } catch (error) {
     // A RangeError is the writer declining what it cannot write; better a node's answer than half of ours.
     if (error instanceof RangeError) throw new Handover('encoder fault');
@@ -96,14 +90,6 @@ function encodeToHex(transaction: PreparedSubmission, context: EncodeContext): s
 
 /** Writing is synchronous from the first byte to the hex, so one buffer serves every request. */
 const sharedWriter = new BcsWriter();
-
-/** A process serves one domain, so remembering the last is enough. */
-let latest: { readonly domain: string; readonly prefixes: SigningPrefixes } | undefined;
-
-function prefixesOf(domain: string): SigningPrefixes {
-  if (latest?.domain !== domain) latest = { domain, prefixes: signingPrefixes(domain) };
-  return latest.prefixes;
-}
 
 /** The called function, with both counts checked. Throws `EncodeRefusal` with the message of nodes (protocol 3.4). */
 function findFunction(call: EntryCall, module: CompiledModule | undefined, steps: Steps): CompiledFunction {

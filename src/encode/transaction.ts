@@ -28,18 +28,16 @@ const payloadVariant = { entryFunction: 2, multisig: 3, versioned: 4 } as const;
 /** Variants of the executable of a versioned payload; 0 is Script. */
 const executableVariant = { entryFunction: 1, empty: 2 } as const;
 
-/** The prefixes of one signing domain, each `sha3_256("{domain}::{label}")`, 32 bytes (protocol 5.7). */
-export interface SigningPrefixes {
-  /** Before a RawTransaction. */
-  readonly plain: Uint8Array;
-  /** Before a RawTransactionWithData: multi-agent. */
-  readonly withData: Uint8Array;
+/**
+ * The prefixes of one signing domain, each `sha3_256("{domain}::{label}")`, 32 bytes (protocol 5.7): of a RawTransaction, and of
+ * one with data, such as a multi-agent one. Aptos ledgers use the domain `APTOS`.
+ */
+export function signingPrefixes(domain: string) {
+  return { domain, plain: sha3(`${domain}::RawTransaction`), withData: sha3(`${domain}::RawTransactionWithData`) };
 }
 
-/** Computes both; do it once for a domain, requests need no hash. Aptos ledgers use the domain `APTOS`. */
-export function signingPrefixes(domain: string): SigningPrefixes {
-  return { plain: sha3(`${domain}::RawTransaction`), withData: sha3(`${domain}::RawTransactionWithData`) };
-}
+/** A process serves one domain, so that requests need no hash. */
+let latest = signingPrefixes('APTOS');
 
 function sha3(label: string): Uint8Array {
   return hash('sha3-256', label, 'buffer');
@@ -52,17 +50,18 @@ function sha3(label: string): Uint8Array {
 export function writeSigningMessage(
   writer: BcsWriter,
   transaction: PreparedSubmission,
-  ledger: { readonly chainId: number; readonly prefixes: SigningPrefixes },
+  { chainId, signingDomain }: { readonly chainId: number; readonly signingDomain: string },
 ): void {
+  if (latest.domain !== signingDomain) latest = signingPrefixes(signingDomain);
   const signers = transaction.submission.secondarySigners;
   if (signers === undefined) {
-    writer.raw(ledger.prefixes.plain);
-    writeRawTransaction(writer, transaction, ledger.chainId);
+    writer.raw(latest.plain);
+    writeRawTransaction(writer, transaction, chainId);
     return;
   }
-  writer.raw(ledger.prefixes.withData);
+  writer.raw(latest.withData);
   writer.byte(0);
-  writeRawTransaction(writer, transaction, ledger.chainId);
+  writeRawTransaction(writer, transaction, chainId);
   writer.sequenceLength(signers.length);
   for (const signer of signers) writer.address(signer);
 }

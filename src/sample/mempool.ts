@@ -5,19 +5,6 @@ import { committedFields, syntheticHash } from './synthetic.ts';
 /** More than any test or demonstration submits; beyond it the oldest goes. */
 const maxTransactions = 1000;
 
-/** Time to commit, and the clock. */
-export interface MempoolOptions {
-  /** How long a transaction stays pending. `Infinity`: until `commitAll`. Default 500. */
-  readonly pendingForMs?: number;
-  readonly now?: () => number;
-}
-
-/** A submitted transaction as it is answered now; `version` is absent while it is pending. */
-export interface SubmittedTransaction {
-  readonly version: bigint | undefined;
-  readonly body: string;
-}
-
 interface PoolEntry {
   readonly hash: string;
   /** The members of the request, as JSON text between commas. */
@@ -34,9 +21,13 @@ export class Mempool {
   /** By version; of several that were committed at one, the first. */
   readonly #committed = new Map<bigint, PoolEntry>();
 
-  constructor(options: MempoolOptions = {}) {
-    this.#pendingForMs = options.pendingForMs ?? 500;
-    this.#now = options.now ?? Date.now;
+  /** `pendingForMs`: how long a transaction stays pending. `Infinity`: until `commitAll`. */
+  constructor({
+    pendingForMs = 500,
+    now = Date.now,
+  }: { readonly pendingForMs?: number; readonly now?: () => number } = {}) {
+    this.#pendingForMs = pendingForMs;
+    this.#now = now;
   }
 
   /** Takes a transaction in and returns the text of the 202 answer. A resend of the same bytes changes nothing. */
@@ -52,7 +43,7 @@ export class Mempool {
    * `head`: the head of the asking node. A transaction that waited long enough is committed there; one that another node
    * committed above it is still pending here.
    */
-  find(hash: string, head: bigint): SubmittedTransaction | undefined {
+  find(hash: string, head: bigint) {
     const entry = this.#entries.get(hash);
     if (entry === undefined) return undefined;
     if (this.#now() - entry.submittedMs >= this.#pendingForMs) this.#commit(entry, head);

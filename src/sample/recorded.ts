@@ -12,33 +12,17 @@ export interface Recorded {
   readonly body: string;
 }
 
-/** A recorded transaction; `version` is absent while it is pending. */
-export interface RecordedTransaction {
-  readonly hash: string;
-  readonly version: bigint | undefined;
-  readonly body: string;
-}
-
-/** A recorded request for a signing message: its JSON text, and the chain of the answer. */
-export interface EncodeVector extends Recorded {
-  readonly name: string;
-  readonly chainId: number;
-  readonly request: string;
-}
-
 const resources = new Map(resourceRows.map((row) => [resourceKey(row.path), row.body]));
 const modules = new Map(moduleRows.map((row) => [moduleKey(row.path), row.body]));
 const accounts = new Set([...resources.keys(), ...modules.keys()].map((key) => key.slice(0, key.indexOf('/'))));
 const views = new Map(viewRows.map((row) => [viewKey(row.request), row]));
-/** All recorded transactions. */
-export const recordedTransactions: readonly RecordedTransaction[] = transactionRows.map(({ hash, body }) => {
-  return { hash, version: versionOf(body), body };
-});
+/** All recorded transactions; `version` is absent while one is pending. */
+export const recordedTransactions = transactionRows.map(({ hash, body }) => ({ hash, version: versionOf(body), body }));
 const transactionsByHash = new Map(recordedTransactions.map((transaction) => [transaction.hash, transaction]));
 const encodeAnswers = new Map(encodeRows.map((row) => [encodeKey(row.chainId, row.request), row]));
 
 /** Every request for a signing message that a sample node can answer, in recorded order. */
-export const encodeVectors: readonly EncodeVector[] = encodeRows;
+export const encodeVectors = encodeRows;
 
 /** `tag` in canonical text. */
 export function findResource(address: Address, tag: string): string | undefined {
@@ -77,12 +61,12 @@ export function findView(id: string): Recorded | undefined {
 }
 
 /** The recorded transaction with this hash (`0x` and hex). */
-export function findTransactionByHash(hash: string): RecordedTransaction | undefined {
+export function findTransactionByHash(hash: string) {
   return transactionsByHash.get(hash);
 }
 
 /** The first recording at a version; several may share it. */
-export function findTransactionByVersion(version: bigint): RecordedTransaction | undefined {
+export function findTransactionByVersion(version: bigint) {
   return recordedTransactions.find((transaction) => transaction.version === version);
 }
 

@@ -7,13 +7,6 @@ import { Mempool } from './mempool.ts';
 import { createSampleNode } from './sample-node.ts';
 import { encodeVectors } from './recorded.ts';
 
-interface SampleFleetOptions {
-  readonly host?: string;
-  /** Port of the full node; the archival one gets the next. Default 0: free ports. */
-  readonly port?: number;
-  readonly now?: () => number;
-}
-
 /** Version 0. A fixed day, so that a restarted fleet goes on where the last one was. */
 const ledgerStartMs = Date.UTC(2024, 0, 1);
 /** Versions that the full node keeps: about nine minutes, so that its edge can be watched. */
@@ -21,9 +14,12 @@ const window = 100_000n;
 /** About five seconds' worth: the edge moves in steps that can be seen, and that a gateway has to predict. */
 const pruneStep = 1000n;
 
-/** Starts both nodes, by default on free loopback ports. */
-export async function startSampleFleet(options: SampleFleetOptions = {}) {
-  const { host = '127.0.0.1', port = 0, now = Date.now } = options;
+/** Starts both nodes. `port`: of the full node; the archival one gets the next. Default: free loopback ports. */
+export async function startSampleFleet({
+  host = '127.0.0.1',
+  port = 0,
+  now = Date.now,
+}: { readonly host?: string; readonly port?: number; readonly now?: () => number } = {}) {
   const ledger: AdvancingClockOptions = { startMs: ledgerStartMs, pruneStep, now };
   const mempool = new Mempool({ now });
   const full = await createSampleNode({ host, port, mempool, clock: advancingClock({ ...ledger, window }) });
@@ -44,13 +40,8 @@ export async function startSampleFleet(options: SampleFleetOptions = {}) {
   };
 }
 
-/** State of a fleet of a pruned and an archival node. */
-export interface FleetState {
-  readonly head: bigint;
-  /** The full node's oldest version. */
-  readonly oldest: bigint;
-  readonly archivalOldest: bigint;
-}
+/** Versions of a fleet of a pruned and an archival node; `oldest`: the full node's. */
+export type FleetState = Readonly<Record<'head' | 'oldest' | 'archivalOldest', bigint>>;
 
 /** A little below head, so that a node which lags by a second holds it too. */
 const behindHead = 200n;

@@ -46,15 +46,6 @@ export function findSyntheticResource(
   return `${bare.slice(0, -3)}${padding(bare, Number(digits) - bare.length)}${bare.slice(-3)}`;
 }
 
-/** Name of a computed view function. */
-export type SyntheticView = 'version' | 'echo';
-
-/** `id` in canonical spelling. */
-export function findSyntheticView(id: string): SyntheticView | undefined {
-  if (id === `0x1::${module}::version`) return 'version';
-  return id === `0x1::${module}::echo` ? 'echo' : undefined;
-}
-
 /** A balance above 2^53, which a client that reads JSON numbers as doubles gets wrong. */
 export function syntheticBalance(version: bigint, history = ''): string {
   return String((history === '' ? 2n ** 60n : 2n ** 61n) + version);

@@ -4,7 +4,6 @@ import { answerIn, jsonAnswer, type SampleAnswer } from '../answer.ts';
 import { textMember, type SampleCall } from '../call.ts';
 import { bareError, nodeError } from '../node-error.ts';
 import { findModule, findView } from '../recorded.ts';
-import { findSyntheticView } from '../synthetic.ts';
 
 const bcsBody = 'application/x.aptos.view_function+bcs';
 
@@ -25,9 +24,8 @@ export function answerView(call: SampleCall): SampleAnswer {
   const version = call.resolve(pinned);
   const request = fromJson ?? readBcs(call.body);
   const name = FunctionId.format(request.id);
-  const synthetic = findSyntheticView(name);
-  if (synthetic === 'version') return withGas(call, `["${version}"]`);
-  if (synthetic === 'echo') return withGas(call, request.argumentsJson);
+  if (name === '0x1::ledgergate_sample::version') return withGas(call, `["${version}"]`);
+  if (name === '0x1::ledgergate_sample::echo') return withGas(call, request.argumentsJson);
   const recorded = findView(name);
   if (recorded === undefined) throw notFound(request.id);
   return recorded.status === 200 ? withGas(call, recorded.body) : jsonAnswer(recorded.body, recorded.status);
