@@ -2,9 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { parse } from 'yaml';
 import { configurationMarkdown, schemaJson } from '../../scripts/generate-config-docs.ts';
-import { isMapping } from '../../src/config/source/problem.ts';
 import { loadConfig } from '../../src/config/source/load.ts';
 
 const path = (name: string): string => fileURLToPath(new URL(`../../${name}`, import.meta.url));
@@ -48,20 +46,3 @@ test('config/full.yaml names every key of the schema, unset ones in comments', (
   assert.ok(keys.size > 30, `${keys.size} keys were found`);
   assert.deepEqual(missing, []);
 });
-
-test('docs/configuration.md has a row for every key of config/full.yaml', () => {
-  const page = readFileSync(path('docs/configuration.md'), 'utf8');
-  const keys = keysOf(parse(readFileSync(path('config/full.yaml'), 'utf8')), '');
-
-  assert.ok(keys.includes('upstream.hedge.quantile'));
-  assert.deepEqual(
-    keys.filter((key) => !page.includes(`| \`${key}\` |`)),
-    [],
-  );
-});
-
-function keysOf(value: unknown, prefix: string): readonly string[] {
-  return Object.entries(isMapping(value) ? value : {}).flatMap(([key, child]) =>
-    [`${prefix}${key}`].concat(keysOf(child, `${prefix}${key}.`)),
-  );
-}

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { inspectTlsPair, TlsPair } from '../../src/config/tls-pair.ts';
 import { call } from '../commands/command-line.ts';
 import { authority } from '../support/tls.ts';
-import { configFile, oneUpstream, problemsOf } from './config-file.ts';
+import { configFile, oneUpstream } from './config-file.ts';
 
 const dayMs = 86_400_000;
 
@@ -84,11 +84,6 @@ test('check refuses a cipher that OpenSSL lacks, and warns of a weak one', async
     'AES128-GCM-SHA256 has no forward secrecy',
     'AES128-SHA has no forward secrecy and no authenticated encryption',
   ]);
-});
-
-test('cert and key are both required', (t) => {
-  assert.match(problemsOf(t, `listen: { tls: { cert: a.crt } }\n${oneUpstream}`).join(), /listen\.tls\.key/);
-  assert.match(problemsOf(t, `listen: { tls: { key: a.key } }\n${oneUpstream}`).join(), /listen\.tls\.cert/);
 });
 
 test('a gateway does not start with invalid files', async (t) => {

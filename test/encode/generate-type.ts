@@ -59,22 +59,25 @@ export function generateType(
 }
 
 function integer(bits: number): GeneratedType {
-  const text = `u${bits}`;
-  return { text, tag: { kind: text }, type: { kind: 'integer', bits }, inner: [], fieldNames: [] };
+  return typeOf(`u${bits}`, { kind: `u${bits}` }, { kind: 'integer', bits });
 }
 
 function leaf(text: string, kind: 'bool' | 'address'): GeneratedType {
-  return { text, tag: { kind: text }, type: { kind }, inner: [], fieldNames: [] };
+  return typeOf(text, { kind: text }, { kind });
 }
 
-function vectorOf(element: GeneratedType): GeneratedType {
-  return {
-    text: `vector<${element.text}>`,
-    tag: { kind: 'vector', of: element.tag },
-    type: { kind: 'vector', of: element.type },
-    inner: [element],
-    fieldNames: [],
-  };
+function typeOf(
+  text: string,
+  tag: ReferenceTag,
+  type: ReferenceType,
+  inner: readonly GeneratedType[] = [],
+  fieldNames: readonly string[] = [],
+): GeneratedType {
+  return { text, tag, type, inner, fieldNames };
+}
+
+function vectorOf(of: GeneratedType): GeneratedType {
+  return typeOf(`vector<${of.text}>`, { kind: 'vector', of: of.tag }, { kind: 'vector', of: of.type }, [of]);
 }
 
 function optionOf(element: GeneratedType): GeneratedType {
@@ -99,13 +102,8 @@ function objectOf({ random }: World, generics: readonly Generic[], depth: number
 function standard(module: string, name: string, type: ReferenceType, inner: readonly GeneratedType[]): GeneratedType {
   const list = inner.length === 0 ? '' : `<${inner.map(({ text }) => text).join(', ')}>`;
   const typeArguments = inner.map(({ tag }) => tag);
-  return {
-    text: `0x1::${module}::${name}${list}`,
-    tag: { kind: 'struct', address: '1'.padStart(64, '0'), module, name, typeArguments },
-    type,
-    inner,
-    fieldNames: [],
-  };
+  const tag = { kind: 'struct', address: '1'.padStart(64, '0'), module, name, typeArguments } as const;
+  return typeOf(`0x1::${module}::${name}${list}`, tag, type, inner);
 }
 
 /** A type parameter, if there is one whose type argument may stand here. */
@@ -131,17 +129,10 @@ function generateStruct(world: World, depth: number): GeneratedType {
     fields: fields.map(({ text }, field) => ({ name: fieldNames[field], type: text })),
   };
   world.structs.push({ address: at, module, abi });
-  return {
-    text: `0x${at.replace(/^0+(?=.)/, '')}::${module}::${struct}${parameter === undefined ? '' : `<${parameter.text}>`}`,
-    tag: {
-      kind: 'struct',
-      address: at,
-      module,
-      name: struct,
-      typeArguments: parameter === undefined ? [] : [parameter.tag],
-    },
-    type: { kind: 'struct', fields: fields.map(({ type }) => type) },
-    inner: fields,
-    fieldNames,
-  };
+  const typeArguments = parameter === undefined ? [] : [parameter];
+  const list = typeArguments.map(({ text }) => `<${text}>`).join('');
+  const text = `0x${at.replace(/^0+(?=.)/, '')}::${module}::${struct}${list}`;
+  const tags = typeArguments.map(({ tag }) => tag);
+  const tag = { kind: 'struct', address: at, module, name: struct, typeArguments: tags } as const;
+  return typeOf(text, tag, { kind: 'struct', fields: fields.map(({ type }) => type) }, fields, fieldNames);
 }

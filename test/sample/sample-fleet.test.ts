@@ -12,16 +12,6 @@ async function argumentsOf(command: string): Promise<readonly string[]> {
   return stdout.split('\0').slice(0, -1);
 }
 
-/** Does what curl would do: a POST if there is `-d`. */
-async function fetchAsCurl(args: readonly string[]): Promise<Response> {
-  const [flag, url = '', headerFlag, header = '', bodyFlag, body] = args;
-  assert.equal(flag, '-i');
-  if (headerFlag === undefined) return fetch(url);
-  assert.deepEqual([headerFlag, bodyFlag], ['-H', '-d']);
-  const [name = '', value = ''] = header.split(': ');
-  return fetch(url, { method: 'POST', headers: { [name]: value }, body: body ?? '' });
-}
-
 test('the sample fleet is a pruned and an archival node of one moving ledger', async (t) => {
   let nowMs = Date.UTC(2026, 0, 1);
   const fleet = await startSampleFleet({ now: () => nowMs });
@@ -39,27 +29,6 @@ test('the sample fleet is a pruned and an archival node of one moving ledger', a
   assert.ok(after.oldest > before.oldest);
   assert.equal(after.archivalOldest, 0n);
   assert.equal(full.node.ledger().version, archival.node.ledger().version);
-});
-
-test('there are four examples; the archival node answers each with 200, the full node all but the pruned one', async (t) => {
-  const fleet = await startSampleFleet();
-  t.after(() => fleet.close());
-  const statuses: number[][] = [];
-
-  for (const { url } of fleet.nodes) {
-    const row: number[] = [];
-    for (const { command } of curlExamples(url, fleet.state())) {
-      const reply = await fetchAsCurl(await argumentsOf(command));
-      await reply.arrayBuffer();
-      row.push(reply.status);
-    }
-    statuses.push(row);
-  }
-
-  assert.deepEqual(statuses, [
-    [200, 410, 200, 200],
-    [200, 200, 200, 200],
-  ]);
 });
 
 test('an example survives a shell whatever stands in it', async () => {

@@ -92,6 +92,10 @@ operations: { hosts: ["gateway.example:9090"] }
   2:23: operations.hosts[0]: expected a host name such as "gateway.example" or "*.example", without a port, got "gateway.example:9090"
 operations: { hosts: "*" }
   2:22: operations.hosts: expected a list of host names, got "*"
+listen: { tls: { cert: a.crt } }
+  2:16: listen.tls.key: is required
+listen: { tls: { key: a.key } }
+  2:16: listen.tls.cert: is required
 # Units
 upstream: { timeout: 5 }
   2:22: upstream.timeout: expected a duration with a unit (ms, s, m, h, d), such as "5s" or "200ms", got 5
