@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
-import { createOperationsServer } from '../../src/proxy/operations/operations-server.ts';
+import { createOperations } from '../../src/proxy/operations/operations-server.ts';
 import { rows } from '../../src/proxy/routes/route-table.ts';
 import { Router } from '../../src/proxy/routes/router.ts';
 import { documentFile, OpenApi, type Operation } from '../support/openapi.ts';
@@ -68,27 +68,26 @@ function routesOf(tree: string): readonly string[] {
 }
 
 test('the operations port has the routes of the document, and no others', async (t) => {
-  const app = createOperationsServer(
-    {
-      version: '1.2.3',
-      source: {
-        nodes: () => [],
-        readiness: nobody,
-        report: nobody,
-        families: nobody,
-        purge: nobody,
-        setDrained: nobody,
-        explain: nobody,
-        usage: nobody,
-        keys: nobody,
-      },
-      isDraining: () => false,
-      rules: () => ({ host: '127.0.0.1', readyInOutage: true }),
-      reload: () => undefined,
-      audit: () => undefined,
+  const { app } = createOperations({
+    version: '1.2.3',
+    source: {
+      nodes: () => [],
+      readiness: nobody,
+      report: nobody,
+      families: nobody,
+      purge: nobody,
+      setDrained: nobody,
+      explain: nobody,
+      usage: nobody,
+      keys: nobody,
     },
-    { show: () => ({ status: 200, body: {} }), change: () => ({ status: 200, body: {} }) },
-  );
+    log: undefined as never,
+    setLog: () => undefined,
+    isDraining: () => false,
+    rules: () => ({ host: '127.0.0.1', readyInOutage: true }),
+    reload: () => undefined,
+    audit: () => undefined,
+  });
   t.after(() => app.close());
   await app.ready();
   const routes = routesOf(app.printRoutes({ commonPrefix: false }));

@@ -11,43 +11,37 @@ export interface LogAdminParts {
 }
 
 /** Reads and changes log settings, for `/admin/log`. */
-export class LogAdmin {
-  readonly #parts: LogAdminParts;
-  #by: 'config' | 'operator' = 'config';
+export type LogAdmin = ReturnType<typeof createLogAdmin>;
 
-  constructor(parts: LogAdminParts) {
-    this.#parts = parts;
-  }
-
-  reload(config: Config['log']): void {
-    this.#put(config, 'config');
-  }
-
-  show(): AdminAnswer {
-    return { status: 200, body: { ...shown(this.#parts.log.inForce), by: this.#by } };
-  }
-
-  change(request: unknown, from: string): AdminAnswer {
-    const parsed = logChange.safeParse(request);
-    if (!parsed.success) return { status: 400, body: { message: faultsOf(parsed.error, 'the body') } };
-    const { logger, inForce } = this.#parts.log;
-    const { level = inForce.level, access = {} } = parsed.data;
-    const before = inForce.access;
-    const { share = before.share, slow: slowMs = before.slowMs, failed = before.failed } = access;
-    const next = { ...inForce, level, access: { share, slowMs, failed } };
-    // Logged at the more verbose of both levels.
-    const logChanged = (): void => logger.info({ from, settings: shown(next) }, 'an operator changed the log settings');
-    const isLogged = logger.isLevelEnabled('info');
-    if (isLogged) logChanged();
-    this.#put(next, 'operator');
-    if (!isLogged) logChanged();
-    return this.show();
-  }
-
-  #put(next: Config['log'], by: 'config' | 'operator'): void {
-    this.#by = by;
-    this.#parts.setLog(next);
-  }
+/** See `LogAdmin`. */
+export function createLogAdmin({ log, setLog }: LogAdminParts) {
+  let by: 'config' | 'operator' = 'config';
+  const show = (): AdminAnswer => ({ status: 200, body: { ...shown(log.inForce), by } });
+  return {
+    show,
+    reload(config: Config['log']): void {
+      by = 'config';
+      setLog(config);
+    },
+    change(request: unknown, from: string): AdminAnswer {
+      const parsed = logChange.safeParse(request);
+      if (!parsed.success) return { status: 400, body: { message: faultsOf(parsed.error, 'the body') } };
+      const { logger, inForce } = log;
+      const { level = inForce.level, access = {} } = parsed.data;
+      const before = inForce.access;
+      const { share = before.share, slow: slowMs = before.slowMs, failed = before.failed } = access;
+      const next = { ...inForce, level, access: { share, slowMs, failed } };
+      // Logged at the more verbose of both levels.
+      const logChanged = (): void =>
+        logger.info({ from, settings: shown(next) }, 'an operator changed the log settings');
+      const isLogged = logger.isLevelEnabled('info');
+      if (isLogged) logChanged();
+      by = 'operator';
+      setLog(next);
+      if (!isLogged) logChanged();
+      return show();
+    },
+  };
 }
 
 /** In the form of the config file. */

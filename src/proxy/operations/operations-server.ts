@@ -12,7 +12,7 @@ import { tableViewOf } from './status/page/fleet.ts';
 import { pagePolicy, runbookPage, statusPage } from './status/page/page.ts';
 import { createGuardedServer } from '../http/index.ts';
 import { addAdminRoutes, type AdminFunctions, type Audit } from './admin-routes.ts';
-import { LogAdmin, type LogAdminParts } from './log-admin.ts';
+import { createLogAdmin, type LogAdminParts } from './log-admin.ts';
 
 /** Readiness of all processes together. */
 interface GatewayReadiness extends Readiness {
@@ -37,7 +37,6 @@ export interface OperationsSource extends AdminFunctions {
   families(): Promise<readonly FamilyData[]>;
 }
 
-/** Parts of the gateway behind the port. */
 interface OperationsParts {
   readonly version: string;
   readonly source: OperationsSource;
@@ -77,33 +76,20 @@ function publishedNode(node: NodeStatus) {
   return { name, tier, state, reason, since, ejected, ...ledger, usableBy, isDrained: node.isDrained };
 }
 
-/** The operations port, which does not listen yet. */
+/** The operations port with all its routes, which does not listen yet. */
 export function createOperations(parts: OperationsParts & LogAdminParts) {
-  const log = new LogAdmin(parts);
-  const server = createOperationsServer(parts, log);
-  return {
-    /** Resolves with the port. */
-    async listen({ host, port }: { readonly host: string; readonly port: number }): Promise<number> {
-      await server.listen({ host, port });
-      return (server.server.address() as AddressInfo).port;
-    },
-    close: () => server.close(),
-    /** A config is in force: its log settings replace those of an operator. */
-    reloadLog: (config: Config['log']) => log.reload(config),
-  };
-}
-
-/** Creates the server of the operations port, with all its routes. */
-export function createOperationsServer(
-  parts: OperationsParts,
-  log: Pick<LogAdmin, 'show' | 'change'>,
-): FastifyInstance {
+  const log = createLogAdmin(parts);
   const { source } = parts;
   const status = async (): Promise<StatusFacts> => {
     const { status, workers } = await source.report();
     const { version } = parts;
-    const isDraining = parts.isDraining();
-    return factsOf(status, { version, nowMs: Date.now(), isDraining, reload: parts.reload(), workers });
+    return factsOf(status, {
+      version,
+      nowMs: Date.now(),
+      isDraining: parts.isDraining(),
+      reload: parts.reload(),
+      workers,
+    });
   };
   const app = createGuardedServer({ forceCloseConnections: true, bodyLimit: largestBody }, httpOptions, (handler) =>
     answerKnownHosts(handler, () => parts.rules()),
@@ -156,7 +142,17 @@ export function createOperationsServer(
   );
   app.get('/status.json', async (_request, reply) => live(reply).send(await status()));
   addAdminRoutes(app, source, { log, audit: parts.audit, rules: () => parts.rules() });
-  return app;
+  return {
+    app,
+    /** Resolves with the port. */
+    async listen({ host, port }: { readonly host: string; readonly port: number }): Promise<number> {
+      await app.listen({ host, port });
+      return (app.server.address() as AddressInfo).port;
+    },
+    close: () => app.close(),
+    /** A config is in force: its log settings replace those of an operator. */
+    reloadLog: (config: Config['log']) => log.reload(config),
+  };
 }
 
 /** Clients are answered by the same event loop, where it is no primary's: a body is parsed in a turn of its operator. */

@@ -5,7 +5,7 @@ import type { Fleet } from '../../upstream/index.ts';
 import { Audits } from './audits.ts';
 import type { StalenessSettings } from './demand.ts';
 import { Follower, type FollowerEvents, type FollowSettings } from './follower/follower.ts';
-import { PageProof } from './follower/page-proof.ts';
+import { createPageProof } from './follower/page-proof.ts';
 import { pageReader } from './follower/page-reader.ts';
 import { Tail } from './follower/tail.ts';
 import { Waits } from './follower/waits.ts';
@@ -14,7 +14,7 @@ import { Reader } from './reader.ts';
 import { Shares } from './shares.ts';
 import { InfoStreams } from './streams/info-streams.ts';
 import { PastPages } from './streams/past-pages.ts';
-import { Pulse } from './streams/pulse.ts';
+import { createPulse } from './streams/pulse.ts';
 import { TransactionStreams } from './streams/transaction-streams.ts';
 import { Watches } from './streams/watches.ts';
 
@@ -61,11 +61,11 @@ export function createReads({
   const reader = new Reader(fleet, cache, tail, audits);
   const freshness = new Freshness(fleet, reader, latest, events.isBusy, registry);
   const shares = new Shares(fleet, freshness, reader, gasPriceTtlMs);
-  const proof = new PageProof(fleet, tail, settings.audits, registry, followerEvents.distrusted);
+  const proof = createPageProof(fleet, tail, settings.audits, registry, followerEvents.distrusted);
   const readPage = pageReader(fleet, cache.tiers);
   const follower = new Follower(fleet, tail, readPage, proof, follow, followerEvents, registry, isAppointed);
   const waits = new Waits(reader, freshness, tail, follower, registry);
-  const pulse = new Pulse(fleet, latest);
+  const pulse = createPulse(fleet, latest);
   const pages = new PastPages(reader, tail);
   const streams = {
     transactions: new TransactionStreams(pages, freshness, tail, follower, pulse, follow),

@@ -61,7 +61,6 @@ export class Follower {
   readonly #settings: FollowSettings;
   readonly #events: Omit<FollowerEvents, 'distrusted'>;
   readonly #metrics: ReturnType<typeof createFollowerMetrics>;
-  readonly #now: () => number;
   readonly #closing = new AbortController();
   readonly #timer: NodeJS.Timeout;
   readonly #circuit = new Circuit<'page'>(pauses);
@@ -90,7 +89,7 @@ export class Follower {
   /** Ends the pause between two reads. */
   #wake: () => void = () => undefined;
 
-  /** `isAppointed`: this process reads for all from the start. `now`: monotonic, in ms. */
+  /** `isAppointed`: this process reads for all from the start. */
   constructor(
     fleet: Pick<Fleet, 'head' | 'ledger' | 'sender'>,
     tail: Tail,
@@ -100,7 +99,6 @@ export class Follower {
     events: Omit<FollowerEvents, 'distrusted'>,
     registry: Registry,
     isAppointed: boolean,
-    now: () => number = () => performance.now(),
   ) {
     this.#fleet = fleet;
     this.#tail = tail;
@@ -109,7 +107,6 @@ export class Follower {
     this.#settings = settings;
     this.#events = events;
     this.#isAppointed = isAppointed;
-    this.#now = now;
     this.#metrics = createFollowerMetrics(registry, () => this);
     this.#timer = setInterval(() => this.#look(), 1_000).unref();
   }
@@ -122,7 +119,7 @@ export class Follower {
   /** See `ledgergate_follower_lag_seconds`. */
   get lagSeconds(): number {
     this.#measureLag();
-    return this.#behindSinceMs === undefined ? 0 : (this.#now() - this.#behindSinceMs) / 1_000;
+    return this.#behindSinceMs === undefined ? 0 : (performance.now() - this.#behindSinceMs) / 1_000;
   }
 
   /** The primary appoints this process, or another one. */
@@ -130,12 +127,12 @@ export class Follower {
     if (isAppointed === this.#isAppointed) return;
     this.#isAppointed = isAppointed;
     // The follower before has just read: a stream or a wait needs it.
-    if (isAppointed && this.#now() - this.#peerPageAtMs < needMs) this.want();
+    if (isAppointed && performance.now() - this.#peerPageAtMs < needMs) this.want();
   }
 
   /** A peer needs pages: for the next 3 s. */
   want(): void {
-    this.#wantedAtMs = this.#now();
+    this.#wantedAtMs = performance.now();
     this.#begin();
   }
 
@@ -144,7 +141,7 @@ export class Follower {
     this.#tail.take(page);
     const last = page.first + BigInt(page.hashes.length) - 1n;
     // The tail refuses one of another history.
-    if (this.#tail.hashOf(last) === page.hashes.at(-1)) this.#peerPageAtMs = this.#now();
+    if (this.#tail.hashOf(last) === page.hashes.at(-1)) this.#peerPageAtMs = performance.now();
   }
 
   /** Compares the tail's history with that of the nodes, after a rollback or a fork. */
@@ -162,7 +159,7 @@ export class Follower {
 
   /** Each second. */
   #look(): void {
-    const nowMs = this.#now();
+    const nowMs = performance.now();
     const isNeeded = this.#isNeededNow();
     if (isNeeded) {
       this.#neededAtMs = nowMs;
@@ -203,14 +200,14 @@ export class Follower {
   }
 
   #begin(): void {
-    if (!this.#isRunning && this.#mayRun(this.#now())) void this.#run();
+    if (!this.#isRunning && this.#mayRun(performance.now())) void this.#run();
   }
 
   async #run(): Promise<void> {
     this.#isRunning = true;
     this.#isFirst = true;
-    while (this.#mayRun(this.#now())) {
-      const startedAtMs = this.#now();
+    while (this.#mayRun(performance.now())) {
+      const startedAtMs = performance.now();
       const afterMs = await this.#step(startedAtMs);
       this.#measureLag();
       await this.#pause(startedAtMs, afterMs);
@@ -245,7 +242,7 @@ export class Follower {
   }
 
   #take(page: Page, next: LedgerVersion, startedAtMs: number): void {
-    const nowMs = this.#now();
+    const nowMs = performance.now();
     this.#circuit.succeed(startedAtMs, nowMs);
     this.#contradictions = 0;
     this.#goodPages += 1;
@@ -303,10 +300,10 @@ export class Follower {
     const { signal } = this.#closing;
     const doubts = this.#doubts;
     for (;;) {
-      const leftMs = startedAtMs + afterMs - this.#now();
+      const leftMs = startedAtMs + afterMs - performance.now();
       if (leftMs <= 0 || signal.aborted || doubts !== this.#doubts) return;
       await this.#sleep(Math.min(leftMs, pace.behind));
-      if (afterMs === pace.usual && this.#isBehind() && this.#now() - startedAtMs >= pace.behind) return;
+      if (afterMs === pace.usual && this.#isBehind() && performance.now() - startedAtMs >= pace.behind) return;
     }
   }
 
@@ -321,7 +318,7 @@ export class Follower {
   }
 
   #measureLag(): void {
-    this.#behindSinceMs = this.#isRunning && this.#isBehind() ? (this.#behindSinceMs ?? this.#now()) : undefined;
+    this.#behindSinceMs = this.#isRunning && this.#isBehind() ? (this.#behindSinceMs ?? performance.now()) : undefined;
   }
 
   /** Settles a doubted history: the tail drops what the nodes have otherwise. Returns the distance of the next step. */
@@ -331,7 +328,7 @@ export class Follower {
     // Another generation, or another fork: this comparison may be of the one before.
     if (doubts !== this.#doubts) return 0;
     if (version === undefined) return this.#failed(startedAtMs);
-    this.#circuit.succeed(startedAtMs, this.#now());
+    this.#circuit.succeed(startedAtMs, performance.now());
     this.#contradictions = 0;
     this.#tail.rollBack(version);
     // Also where nothing differs: the others may be in doubt.

@@ -24,50 +24,51 @@ interface Shown {
   readonly ownHeaders: string | undefined;
 }
 
-/** Compares transactions of pages. */
-export class PageProof {
-  readonly #fleet: Pick<Fleet, 'sender' | 'upstreams' | 'ownHeadersOf'>;
-  readonly #tail: Pick<Tail, 'isDistrusted' | 'distrust'>;
-  readonly #settings: { readonly share: number };
-  readonly #onMismatch: (mismatch: PageMismatch) => void;
-  readonly #checked: ReturnType<typeof createPageProofMetrics>;
-  readonly #checks: StandingChecks;
+/** The proof of one process. */
+export type PageProof = ReturnType<typeof createPageProof>;
 
-  /** `settings.share`: live; of the transactions, 0 to 1; 0 turns the proof off. `onMismatch` is called once. */
-  constructor(
-    fleet: Pick<Fleet, 'sender' | 'upstreams' | 'ownHeadersOf'>,
-    tail: Pick<Tail, 'isDistrusted' | 'distrust'>,
-    settings: { readonly share: number },
-    registry: Registry,
-    onMismatch: (mismatch: PageMismatch) => void,
-  ) {
-    this.#fleet = fleet;
-    this.#tail = tail;
-    this.#settings = settings;
-    this.#onMismatch = onMismatch;
-    this.#checked = createPageProofMetrics(registry, () => tail.isDistrusted);
-    this.#checks = new StandingChecks(fleet.sender, this.#checked);
-  }
-
-  close(): void {
-    this.#checks.close();
-  }
-
-  /** Begins checks of a share of the last `news` transactions, and of the last one where it `isFirst`. Never throws. */
-  consider(page: Page, news: number, isFirst: boolean): void {
-    const { share } = this.#settings;
-    if (share <= 0 || this.#tail.isDistrusted) return;
-    const last = page.hashes.length - 1;
-    if (isFirst) this.#begin(page, last);
-    for (let index = last - news + 1; index <= last - Number(isFirst); index += 1)
-      if (Math.random() < share) this.#begin(page, index);
-  }
-
-  #begin(page: Page, index: number): void {
-    this.#checks.begin(() => this.#check(page, index));
-  }
-
-  async #check(page: Page, index: number): Promise<void> {
+/** `settings.share`: live; of the transactions, 0 to 1; 0 turns the proof off. `onMismatch` is called once. */
+export function createPageProof(
+  fleet: Pick<Fleet, 'sender' | 'upstreams' | 'ownHeadersOf'>,
+  tail: Pick<Tail, 'isDistrusted' | 'distrust'>,
+  settings: { readonly share: number },
+  registry: Registry,
+  onMismatch: (mismatch: PageMismatch) => void,
+) {
+  const checked = createPageProofMetrics(registry, () => tail.isDistrusted);
+  const checks = new StandingChecks(fleet.sender, checked);
+  /** The answer of the page's own node; `undefined`: it gives no success now. */
+  const ask = async ({ upstream }: Page, version: LedgerVersion, path: string): Promise<NodeAnswer | undefined> => {
+    const request: FleetRequest = {
+      wire: { method: 'GET', path, headers: { accept: 'application/json' } },
+      need: { kind: 'version', version },
+      promised: 'json',
+      isIdempotent: true,
+    };
+    const others = fleet.upstreams.filter(({ name }) => name !== upstream);
+    const answer = await checks.ask(request, others);
+    return typeof answer === 'object' && answer.status === 200 ? answer : undefined;
+  };
+  const shownOf = (answer: NodeAnswer): Shown => {
+    const { body, headers } = answer;
+    return { body, contentType: headerOf(headers, 'content-type'), ownHeaders: fleet.ownHeadersOf(answer) };
+  };
+  /**
+   * Whether the node's pages have the bytes of `answer` by now: a module that was upgraded in between changes how nodes
+   * write a transaction (protocol 1.1). Without a page, nothing is proven.
+   */
+  const isExplained = async (page: Page, version: LedgerVersion, answer: NodeAnswer): Promise<boolean> => {
+    const again = await ask(page, version, `/transactions?start=${version}&limit=1`);
+    const cut = again && (await cutPage(again, version, fleet.ownHeadersOf(again)));
+    return cut === undefined || isEqual(shownIn(cut, version), shownOf(answer));
+  };
+  const end = (mismatch: PageMismatch): void => {
+    checked('mismatch');
+    if (tail.isDistrusted) return;
+    tail.distrust();
+    onMismatch(mismatch);
+  };
+  const check = async (page: Page, index: number): Promise<void> => {
     const version = (page.first + BigInt(index)) as LedgerVersion;
     const routes = [
       ['by_version', `/transactions/by_version/${version}`],
@@ -75,50 +76,27 @@ export class PageProof {
     ] as const;
     let result: 'equal' | 'inconclusive' = 'equal';
     for (const [route, path] of routes) {
-      const answer = await this.#ask(page, version, path);
+      const answer = await ask(page, version, path);
       if (answer === undefined || isPending(answer)) result = 'inconclusive';
-      else if (!isEqual(shownIn(page, version), this.#shownOf(answer))) {
-        if (await this.#isExplained(page, version, answer)) result = 'inconclusive';
-        else return this.#end({ upstream: page.upstream, version, route });
+      else if (!isEqual(shownIn(page, version), shownOf(answer))) {
+        if (await isExplained(page, version, answer)) result = 'inconclusive';
+        else return end({ upstream: page.upstream, version, route });
       }
     }
-    this.#checked(result);
-  }
-
-  /** The page's own node; `undefined`: it gives no success now. */
-  async #ask({ upstream }: Page, version: LedgerVersion, path: string): Promise<NodeAnswer | undefined> {
-    const request: FleetRequest = {
-      wire: { method: 'GET', path, headers: { accept: 'application/json' } },
-      need: { kind: 'version', version },
-      promised: 'json',
-      isIdempotent: true,
-    };
-    const others = this.#fleet.upstreams.filter(({ name }) => name !== upstream);
-    const answer = await this.#checks.ask(request, others);
-    return typeof answer === 'object' && answer.status === 200 ? answer : undefined;
-  }
-
-  /**
-   * Whether the node's pages have the bytes of `answer` by now: a module that was upgraded in between changes how nodes
-   * write a transaction (protocol 1.1). Without a page, nothing is proven.
-   */
-  async #isExplained(page: Page, version: LedgerVersion, answer: NodeAnswer): Promise<boolean> {
-    const again = await this.#ask(page, version, `/transactions?start=${version}&limit=1`);
-    const cut = again && (await cutPage(again, version, this.#fleet.ownHeadersOf(again)));
-    return cut === undefined || isEqual(shownIn(cut, version), this.#shownOf(answer));
-  }
-
-  #shownOf(answer: NodeAnswer): Shown {
-    const { body, headers } = answer;
-    return { body, contentType: headerOf(headers, 'content-type'), ownHeaders: this.#fleet.ownHeadersOf(answer) };
-  }
-
-  #end(mismatch: PageMismatch): void {
-    this.#checked('mismatch');
-    if (this.#tail.isDistrusted) return;
-    this.#tail.distrust();
-    this.#onMismatch(mismatch);
-  }
+    checked(result);
+  };
+  return {
+    /** Begins checks of a share of the last `news` transactions, and of the last one where it `isFirst`. Never throws. */
+    consider(page: Page, news: number, isFirst: boolean): void {
+      const { share } = settings;
+      if (share <= 0 || tail.isDistrusted) return;
+      const last = page.hashes.length - 1;
+      if (isFirst) checks.begin(() => check(page, last));
+      for (let index = last - news + 1; index <= last - Number(isFirst); index += 1)
+        if (Math.random() < share) checks.begin(() => check(page, index));
+    },
+    close: () => checks.close(),
+  };
 }
 
 function shownIn(page: Page, version: LedgerVersion): Shown {

@@ -38,7 +38,6 @@ export class Tail {
   readonly #fleet: Pick<Fleet, 'generation' | 'head'>;
   readonly #tiers: Pick<Cache['tiers'], 'purges'>;
   readonly #maxBytes: () => number;
-  readonly #now: () => number;
   /** Oldest first, without gaps. */
   readonly #pages: HeldPage[] = [];
   /** By hash, of the transactions in `#pages`. */
@@ -59,17 +58,15 @@ export class Tail {
   #recent: { readonly before: LedgerInfo | undefined; readonly above: bigint } = { before: undefined, above: 0n };
   #idle: NodeJS.Timeout | undefined;
 
-  /** `maxBytes`: of all pages. `now`: monotonic, in ms. */
+  /** `maxBytes`: of all pages. */
   constructor(
     fleet: Pick<Fleet, 'generation' | 'head'>,
     tiers: Pick<Cache['tiers'], 'purges'>,
     maxBytes: () => number,
-    now: () => number = () => performance.now(),
   ) {
     this.#fleet = fleet;
     this.#tiers = tiers;
     this.#maxBytes = maxBytes;
-    this.#now = now;
     this.#purges = tiers.purges;
     this.#generation = fleet.generation;
   }
@@ -81,7 +78,7 @@ export class Tail {
 
   /** A page came within 2 s, no history is being compared, and no page is distrusted. */
   get isCurrent(): boolean {
-    return !this.#isDistrusted && !this.isChecking && this.#now() - this.#takenAtMs < currentMs;
+    return !this.#isDistrusted && !this.isChecking && performance.now() - this.#takenAtMs < currentMs;
   }
 
   /** Its history is to be compared with that of the nodes: until `rollBack` or `restart` it gives and takes nothing. */
@@ -120,7 +117,7 @@ export class Tail {
     const next = this.#next ?? first;
     const agrees = (hash: string, index: number) => (this.hashOf(first + BigInt(index)) ?? hash) === hash;
     if (!hashes.every(agrees)) return;
-    const nowMs = this.#now();
+    const nowMs = performance.now();
     this.#takenAtMs = nowMs;
     clearTimeout(this.#idle);
     this.#idle = setTimeout(() => this.#empty(), idleMs).unref();
@@ -194,7 +191,7 @@ export class Tail {
     const held = this.#pageOf(version);
     const body = held?.items.bytesOf(version);
     if (held === undefined || body === undefined || body.length > largestFound) return undefined;
-    const ageMs = this.#now() - held.atMs;
+    const ageMs = performance.now() - held.atMs;
     if (ageMs > foundMs) return undefined;
     const { info, contentType, ownHeaders, upstream } = held.page;
     const headers = { 'content-type': contentType };
@@ -256,7 +253,7 @@ export class Tail {
   #settle(): void {
     this.#isDoubted = false;
     this.#generation = this.#fleet.generation;
-    this.#sinceMs = this.#now();
+    this.#sinceMs = performance.now();
   }
 
   /** Hashes stay: they show from where on the history is another. */

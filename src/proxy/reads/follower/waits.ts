@@ -64,7 +64,6 @@ export class Waits {
   readonly #reader: Reader;
   readonly #freshness: Pick<Freshness, 'suffices'>;
   readonly #tail: Tail;
-  readonly #now: () => number;
   readonly #answered: ReturnType<typeof createWaitMetrics>;
   readonly #waiters = new Map<string, Set<Waiter>>();
   readonly #pending = new LRUCache<string, Pending>({
@@ -77,19 +76,16 @@ export class Waits {
   /** Hashes in the last page whose waits it did not end. */
   readonly #late: string[] = [];
 
-  /** `now`: in ms. */
   constructor(
     reader: Reader,
     freshness: Pick<Freshness, 'suffices'>,
     tail: Tail,
     follower: Pick<Follower, 'needs'>,
     registry: Registry,
-    now = (): number => performance.now(),
   ) {
     this.#reader = reader;
     this.#freshness = freshness;
     this.#tail = tail;
-    this.#now = now;
     this.#answered = createWaitMetrics(registry);
     follower.needs.add(() => this.#waiters.size > mostPolled);
     tail.listeners.add({
@@ -128,7 +124,7 @@ export class Waits {
     if (next === undefined || !isCurrent || read.form !== 'json') return this.#reader.load(read, caller);
     const known = this.#findPending(read.subject, pendingLookUpMs);
     if (known !== undefined && this.#freshness.suffices(caller, next)) return Promise.resolve(known);
-    const atMs = this.#now();
+    const atMs = performance.now();
     return this.#reader.load(read, caller).then((served) => {
       this.#record(read, served, atMs);
       return served;
@@ -200,7 +196,7 @@ export class Waits {
   }
 
   #ask(waiter: Waiter, read: Read): Promise<void> {
-    const atMs = this.#now();
+    const atMs = performance.now();
     waiter.isAsking = true;
     return this.#reader.load(read, waiter.caller).then(
       (served) => {
@@ -244,7 +240,7 @@ export class Waits {
     const known = this.#pending.get(hash);
     if (known === undefined || !this.#tail.isCurrent) return undefined;
     const { served, atMs, purges } = known;
-    if (atMs < this.#tail.sinceMs || this.#now() - atMs > longestMs) return undefined;
+    if (atMs < this.#tail.sinceMs || performance.now() - atMs > longestMs) return undefined;
     return purges === this.#reader.purges ? served : undefined;
   }
 

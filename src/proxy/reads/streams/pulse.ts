@@ -9,72 +9,63 @@ export interface PulseListener {
   onMiss?(error: unknown): void;
 }
 
+/** The pulse of one process. A beat looks at the fleet only where no shared state is young enough. */
+export type Pulse = ReturnType<typeof createPulse>;
+
 const beatMs = 100;
 /** The largest age of a beat's state: under a looser bound of reads, streams are no later than this. */
 const mostAgeMs = 200;
 
-/** The pulse of one process. A beat looks at the fleet only where no shared state is young enough. */
-export class Pulse {
-  readonly #fleet: Pick<Fleet, 'generation' | 'latest'>;
-  readonly #settings: { readonly maxStalenessMs: number };
-  readonly #closing = new AbortController();
-  readonly #listeners = new Set<PulseListener>();
-  #timer: NodeJS.Timeout | undefined;
-  #isBeating = false;
-
-  /** `settings`: the live default bound of reads; 0, which shares no state, stands for `mostAgeMs`. */
-  constructor(fleet: Pick<Fleet, 'generation' | 'latest'>, settings: { readonly maxStalenessMs: number }) {
-    this.#fleet = fleet;
-    this.#settings = settings;
-  }
-
-  /** See `Fleet.generation`: what streams have sent of an earlier one is void. */
-  get generation(): number {
-    return this.#fleet.generation;
-  }
-
-  /** Calls the listener from now on. Returns whether it is a new one. */
-  join(listener: PulseListener): boolean {
-    if (this.#listeners.has(listener)) return false;
-    this.#listeners.add(listener);
-    if (this.#timer === undefined && !this.#closing.signal.aborted) {
-      this.#timer = setInterval(() => void this.#beat(), beatMs).unref();
-      void this.#beat();
-    }
-    return true;
-  }
-
-  /** Calls it no more. */
-  leave(listener: PulseListener): void {
-    this.#listeners.delete(listener);
-    if (this.#listeners.size === 0) this.#stop();
-  }
-
-  close(): void {
-    this.#closing.abort(new Error('closing'));
-    this.#stop();
-  }
-
-  #stop(): void {
-    clearInterval(this.#timer);
-    this.#timer = undefined;
-  }
-
-  async #beat(): Promise<void> {
-    if (this.#isBeating) return;
-    this.#isBeating = true;
-    const { generation, latest } = this.#fleet;
-    const demand = { maxStalenessMs: Math.min(this.#settings.maxStalenessMs || mostAgeMs, mostAgeMs), min: undefined };
-    let call: (listener: PulseListener) => void;
-    try {
-      const state = await latest.reach(demand, this.#closing.signal);
-      call = (listener) => listener.onBeat(state);
-    } catch (error) {
-      call = (listener) => listener.onMiss?.(error);
-    }
-    this.#isBeating = false;
+/** `settings`: the live default bound of reads; 0, which shares no state, stands for `mostAgeMs`. */
+export function createPulse(
+  fleet: Pick<Fleet, 'generation' | 'latest'>,
+  settings: { readonly maxStalenessMs: number },
+) {
+  const closing = new AbortController();
+  const listeners = new Set<PulseListener>();
+  let timer: NodeJS.Timeout | undefined;
+  let isBeating = false;
+  const stop = (): void => {
+    clearInterval(timer);
+    timer = undefined;
+  };
+  const beat = async (): Promise<void> => {
+    if (isBeating) return;
+    isBeating = true;
+    const { generation, latest } = fleet;
+    const demand = { maxStalenessMs: Math.min(settings.maxStalenessMs || mostAgeMs, mostAgeMs), min: undefined };
+    const call = await latest.reach(demand, closing.signal).then(
+      (state) => (listener: PulseListener) => listener.onBeat(state),
+      (error: unknown) => (listener: PulseListener) => listener.onMiss?.(error),
+    );
+    isBeating = false;
     // A state that was found while the ledger was replaced may be of either.
-    if (this.#timer === undefined || generation !== this.#fleet.generation) return;
-    for (const listener of this.#listeners) call(listener);
-  }
+    if (timer === undefined || generation !== fleet.generation) return;
+    for (const listener of listeners) call(listener);
+  };
+  return {
+    /** See `Fleet.generation`: what streams have sent of an earlier one is void. */
+    get generation(): number {
+      return fleet.generation;
+    },
+    /** Calls the listener from now on. Returns whether it is a new one. */
+    join(listener: PulseListener): boolean {
+      if (listeners.has(listener)) return false;
+      listeners.add(listener);
+      if (timer === undefined && !closing.signal.aborted) {
+        timer = setInterval(() => void beat(), beatMs).unref();
+        void beat();
+      }
+      return true;
+    },
+    /** Calls it no more. */
+    leave(listener: PulseListener): void {
+      listeners.delete(listener);
+      if (listeners.size === 0) stop();
+    },
+    close(): void {
+      closing.abort(new Error('closing'));
+      stop();
+    },
+  };
 }

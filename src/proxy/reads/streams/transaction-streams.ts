@@ -88,7 +88,6 @@ export class TransactionStreams implements TailListener, PulseListener {
   readonly #tail: Tail;
   readonly #pulse: Pick<Pulse, 'join' | 'leave' | 'generation'>;
   readonly #settings: Pick<FollowSettings, 'mode'>;
-  readonly #now: () => number;
   readonly #streams = new Set<TransactionStream>();
   /** The version behind the shared state. */
   #reached = 0n as LedgerVersion;
@@ -100,7 +99,7 @@ export class TransactionStreams implements TailListener, PulseListener {
   #tailNext: LedgerVersion | undefined;
   #tailMovedMs = 0;
 
-  /** `settings`: live. `now`: monotonic, in ms. */
+  /** `settings`: live. */
   constructor(
     pages: PastPages,
     freshness: Pick<Freshness, 'findLedgerInfo' | 'ledgerInfo' | 'recordSeen'>,
@@ -108,14 +107,12 @@ export class TransactionStreams implements TailListener, PulseListener {
     follower: Pick<Follower, 'needs'>,
     pulse: Pick<Pulse, 'join' | 'leave' | 'generation'>,
     settings: Pick<FollowSettings, 'mode'>,
-    now: () => number = () => performance.now(),
   ) {
     this.#pages = pages;
     this.#freshness = freshness;
     this.#tail = tail;
     this.#pulse = pulse;
     this.#settings = settings;
-    this.#now = now;
     this.#generation = pulse.generation;
     tail.listeners.add(this);
     follower.needs.add(() => this.#streams.size > 0);
@@ -155,7 +152,7 @@ export class TransactionStreams implements TailListener, PulseListener {
     this.#streams.add(stream);
     client.signal.addEventListener('abort', () => this.#forget(stream));
     if (!this.#pulse.join(this)) return;
-    this.#tailMovedMs = this.#now();
+    this.#tailMovedMs = performance.now();
     this.#generation = generation;
   }
 
@@ -199,7 +196,7 @@ export class TransactionStreams implements TailListener, PulseListener {
     this.#reached = (info.version + 1n) as LedgerVersion;
     // A tail that was empty has nothing to compare: what is above the new state, at least, is withdrawn.
     if (this.#generation !== this.#pulse.generation && !isChecking) this.onRollback(this.#reached);
-    const nowMs = this.#now();
+    const nowMs = performance.now();
     // Without new transactions the tail has nothing to move for.
     if (wasInStep || next !== this.#tailNext) {
       this.#tailNext = next;
@@ -250,7 +247,7 @@ export class TransactionStreams implements TailListener, PulseListener {
   #isDue(cursor: LedgerVersion): boolean {
     const { next, isChecking } = this.#tail;
     if (isChecking) return false;
-    return next === undefined || cursor < next || this.#now() - this.#tailMovedMs >= tailMs;
+    return next === undefined || cursor < next || performance.now() - this.#tailMovedMs >= tailMs;
   }
 
   #framesFor(cursor: LedgerVersion, upTo: LedgerVersion, filter: Filter | undefined, { frames }: Flush) {
@@ -317,7 +314,7 @@ export class TransactionStreams implements TailListener, PulseListener {
   }
 
   #retryLater(stream: TransactionStream): void {
-    stream.retryAtMs = this.#now() + Math.min(retryMs.first * 2 ** stream.failures, retryMs.most);
+    stream.retryAtMs = performance.now() + Math.min(retryMs.first * 2 ** stream.failures, retryMs.most);
     stream.failures += 1;
   }
 

@@ -57,9 +57,9 @@ class World {
     t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
     this.#t = t;
     this.settings = { mode: 'auto', minReads: 20, ...settings };
-    const now = (): number => this.nowMs;
+    t.mock.method(performance, 'now', () => this.nowMs);
     const { fleet } = this;
-    this.tail = new Tail(fleet, this.tiers, () => 10_000_000, now);
+    this.tail = new Tail(fleet, this.tiers, () => 10_000_000);
     this.tail.listeners.add({
       onPage: () => undefined,
       onRollback: (version) => this.rollbacks.push(version),
@@ -75,7 +75,7 @@ class World {
       rolledBack: (version: LedgerVersion) => void this.log.push(`rolled back ${version}`),
     };
     const { settings: live, registry } = this;
-    this.follower = new Follower(fleet, this.tail, readPage, proof, live, events, registry, isAppointed, now);
+    this.follower = new Follower(fleet, this.tail, readPage, proof, live, events, registry, isAppointed);
     this.follower.needs.add(() => this.isNeeded);
     t.after(() => this.follower.close());
   }

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { JsonBody } from '../../../../src/ledger/answer-body.ts';
 import type { LedgerVersion } from '../../../../src/ledger/version.ts';
-import { PageProof, type PageMismatch } from '../../../../src/proxy/reads/follower/page-proof.ts';
+import { createPageProof, type PageMismatch } from '../../../../src/proxy/reads/follower/page-proof.ts';
 import { cutPage } from '../../../../src/proxy/reads/follower/page.ts';
 import type { FleetRequest } from '../../../../src/upstream/dispatch/fleet-request.ts';
 import { until } from '../../../support/eventually.ts';
@@ -55,7 +55,7 @@ async function proofOf(answers: Answers, share = 1) {
   const registry = new Registry();
   const tail = { isDistrusted: false, distrust: () => void (tail.isDistrusted = true) };
   const report = (mismatch: PageMismatch): void => void mismatches.push(mismatch);
-  const proof = new PageProof(fleet as never, tail, { share }, registry, report);
+  const proof = createPageProof(fleet as never, tail, { share }, registry, report);
   const text = `[${[10, 11, 12].map(textOf).join()}]`;
   const page = await cutPage(answerOf({ body: text }), 10n as LedgerVersion, undefined);
   assert.ok(page);

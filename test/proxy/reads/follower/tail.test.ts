@@ -1,7 +1,7 @@
 // Pages are cut at the bytes that nodes sent, and the ring holds one history without gaps.
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 import type { LedgerVersion } from '../../../../src/ledger/index.ts';
 import { eventFrame } from '../../../../src/proxy/reads/push.ts';
 import { cutPage, factsOf, type Page } from '../../../../src/proxy/reads/follower/page.ts';
@@ -41,24 +41,22 @@ async function pageOf(first: number, end: number, options?: Parameters<typeof tr
   return page;
 }
 
+const time = { ms: 0 };
+mock.method(performance, 'now', () => time.ms);
+
 /** A tail at its beginning. */
 function emptyTail(maxBytes = 1_000_000) {
   const fleet = { generation: 1, head: ledgerInfo({ version: 1_000n }) };
   const tiers = { purges: 0 };
-  const time = { ms: 0 };
-  const tail = new Tail(
-    fleet,
-    tiers,
-    () => maxBytes,
-    () => time.ms,
-  );
+  time.ms = 0;
+  const tail = new Tail(fleet, tiers, () => maxBytes);
   const news: string[] = [];
   tail.listeners.add({
     onPage: ({ first, hashes }) => news.push(`page ${first}+${hashes.length}`),
     onRollback: (version) => news.push(`rollback ${version}`),
     onDistrusted: () => news.push('distrusted'),
   });
-  return { tail, fleet, tiers, time, news };
+  return { tail, fleet, tiers, news };
 }
 
 const byVersion = (version: number) => ({ operation: 'by_version', subject: '', version: v(version) }) as const;
@@ -165,7 +163,7 @@ test('a page behind a gap begins anew', async () => {
 });
 
 test('a page that contradicts a known hash is refused, and is no sign of life', async () => {
-  const { tail, time, news } = emptyTail();
+  const { tail, news } = emptyTail();
   tail.take(await pageOf(10, 14));
   time.ms = 3_000;
 
@@ -175,7 +173,7 @@ test('a page that contradicts a known hash is refused, and is no sign of life', 
 });
 
 test('it is current for 2 s after each page, also after one without news', async () => {
-  const { tail, time } = emptyTail();
+  const { tail } = emptyTail();
   const page = await pageOf(10, 14);
 
   const isCurrentAt = (ms: number): boolean => {
@@ -338,7 +336,7 @@ test('nothing above the believed head is found, and nothing that is too large to
 });
 
 test('a transaction is found for a minute, and framed for ten: later, nodes may write it otherwise', async () => {
-  const { tail, time } = emptyTail();
+  const { tail } = emptyTail();
   const [page, next] = [await pageOf(10, 14), await pageOf(13, 16)];
   const at = (ms: number) => {
     time.ms = ms;

@@ -56,6 +56,7 @@ class World {
   constructor(t: TestContext) {
     this.#t = t;
     t.mock.timers.enable({ apis: ['setTimeout'] });
+    t.mock.method(performance, 'now', () => this.nowMs);
     const reader = {
       find: ({ subject }: Read) => (this.isFindable ? this.memory.get(subject) : undefined),
       load: ({ wire }: Read, { signal }: Caller) => {
@@ -76,7 +77,6 @@ class World {
       tail,
       { needs: this.needs },
       this.registry,
-      () => this.nowMs,
     ] as unknown as ConstructorParameters<typeof Waits>;
     this.waits = new Waits(...parts);
   }

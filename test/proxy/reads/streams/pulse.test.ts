@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
-import { Pulse } from '../../../../src/proxy/reads/streams/pulse.ts';
+import { createPulse, type Pulse } from '../../../../src/proxy/reads/streams/pulse.ts';
 import type { CancelSignal } from '../../../../src/ledger/stop.ts';
 import type { Fleet } from '../../../../src/upstream/index.ts';
 import type { Demand, PublishedState } from '../../../../src/upstream/shared-states.ts';
@@ -29,7 +29,7 @@ class World {
       return this.shared === undefined ? Promise.reject(new Error('no node')) : Promise.resolve(this.shared);
     };
     this.fleet = { generation: 0, latest: { reach } };
-    this.pulse = new Pulse(this.fleet as unknown as Fleet, this.settings);
+    this.pulse = createPulse(this.fleet as unknown as Fleet, this.settings);
   }
 
   /** Returns the end of the listening. */

@@ -1,7 +1,7 @@
 // Streams of transactions over a real tail, with a ledger, a pulse and nodes that the test moves.
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 import type { AdmittedRequest } from '../../../../src/access/index.ts';
 import { GatewayError, type LedgerVersion } from '../../../../src/ledger/index.ts';
 import { PastPages } from '../../../../src/proxy/reads/streams/past-pages.ts';
@@ -66,16 +66,13 @@ class World {
   answer: ((read: Read) => ReadResult | Error | undefined | Promise<ReadResult>) | undefined;
   readonly needs = new Set<() => boolean>();
   readonly #purges = live({ purges: () => this.fleet.generation });
-  readonly tail = new Tail(
-    this.fleet,
-    this.#purges,
-    () => 100_000_000,
-    () => this.timeMs,
-  );
+  readonly tail = new Tail(this.fleet, this.#purges, () => 100_000_000);
   readonly beats = new TestPulse(() => this.fleet.generation);
   readonly streams: TransactionStreams;
 
   constructor() {
+    mock.restoreAll();
+    mock.method(performance, 'now', () => this.timeMs);
     const reader = live({
       purges: () => this.fleet.generation,
       isLarge: () => () => false,
@@ -90,7 +87,7 @@ class World {
     const { tail, needs, settings } = this;
     const pages = new PastPages(reader, tail);
     const { pulse } = this.beats;
-    this.streams = new TransactionStreams(pages, freshness, tail, { needs }, pulse, settings, () => this.timeMs);
+    this.streams = new TransactionStreams(pages, freshness, tail, { needs }, pulse, settings);
   }
 
   transaction(version: bigint, history = this.historyOf(version)): string {
