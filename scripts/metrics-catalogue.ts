@@ -147,18 +147,21 @@ function redis(registry: Registry): void {
   createRedisMetrics(registry, () => ({ isUp: true, isWritable: true, pendingWrites: 0, pendingBytes: 0 }));
 }
 
+const fleet = {
+  upstreams: [],
+  head: undefined,
+  oldest: undefined,
+  outageSinceMs: undefined,
+  latest: { clientsAhead: 0 },
+  sender: { waiting: 0 },
+};
+
 function upstreams(registry: Registry): void {
-  createUpstreamMetrics(registry, {
-    upstreams: [],
-    head: undefined,
-    oldest: undefined,
-    outageSinceMs: undefined,
-    latest: { clientsAhead: 0 },
-  });
+  createUpstreamMetrics(registry, fleet);
 }
 
 function sender(registry: Registry): void {
-  createSenderMetrics(registry, { upstreams: [], sender: { waiting: 0 } });
+  createSenderMetrics(registry, fleet);
 }
 
 function tracing(registry: Registry): void {

@@ -115,7 +115,11 @@ export class Fleet extends FleetState {
     const { connections } = config.upstream;
     const credentials = new NodeCredentials({
       make: (node, tls) => createUpstream(node, { connections, tls }, deps),
-      tryOut: (upstream, withinMs) => this.#prober.tryOut(upstream, withinMs),
+      tryOut: async (upstream, withinMs) => {
+        const found = await this.#prober.peek(upstream, withinMs);
+        if (typeof found === 'string') return found;
+        return this.chainId === undefined || found.info.chainId === this.chainId ? undefined : 'other chain';
+      },
       renewals: deps.renewals,
       journal,
     });

@@ -14,6 +14,7 @@ import type { Config, UpstreamConfig } from '../config/index.ts';
 import type { Journal } from '../metrics/index.ts';
 import type { FleetState } from './fleet-state.ts';
 import type { NodeConfig, NodeCredentials } from './node/node-credentials.ts';
+import type { NodeFault } from './node/node-fault.ts';
 import type { Prober, ProbeResult } from './node/probe.ts';
 import type { Upstream } from './node/upstream.ts';
 import type { SenderMetrics, UpstreamMetrics } from './upstream-metrics.ts';
@@ -240,14 +241,14 @@ export class Nodes {
     const { fleet, prober, credentials } = this.#parts;
     const before = fleet.upstreams;
     const configs = new Map<Upstream, NodeConfig>();
-    const added = new Map<Upstream, ProbeResult | undefined>();
+    const added = new Map<Upstream, ProbeResult | NodeFault>();
     try {
       for (const config of wanted) {
         const known = before.find((upstream) => isSame(credentials.configOf(upstream), config));
         const upstream = known ?? credentials.create(config);
         configs.set(upstream, config);
         if (known !== undefined) continue;
-        added.set(upstream, undefined);
+        added.set(upstream, 'time-out');
         // The name is drained: another address or tier makes a new node of it.
         upstream.isDrained = before.some(({ name, isDrained }) => isDrained && name === config.name);
       }
@@ -273,7 +274,7 @@ export class Nodes {
     // New nodes join before old ones leave: the fleet always has a usable node.
     fleet.replace([...configs.keys(), ...gone], performance.now());
     for (const [upstream, found] of added) {
-      if (found !== undefined) prober.admit(upstream, found);
+      if (typeof found === 'object') prober.admit(upstream, found);
       void prober.add(upstream);
     }
     fleet.replace([...configs.keys()], performance.now());
@@ -294,9 +295,9 @@ export class Nodes {
     this.#parts.journal.record('nodes changed', fields, 'nodes of the fleet changed');
   }
 
-  #isOurs(found: ProbeResult | undefined): boolean {
+  #isOurs(found: ProbeResult | NodeFault): boolean {
     const { chainId } = this.#parts.fleet;
-    return found !== undefined && (chainId === undefined || found.info.chainId === chainId);
+    return typeof found === 'object' && (chainId === undefined || found.info.chainId === chainId);
   }
 
   #discard(upstream: Upstream): Promise<void> {

@@ -23,6 +23,7 @@ const attemptSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
 /** The fleet, as far as its figures go; read at each scrape. */
 type MeasuredFleet = Pick<FleetState, 'upstreams' | 'head' | 'oldest' | 'outageSinceMs'> & {
   readonly latest: { readonly clientsAhead: number };
+  readonly sender: { readonly waiting: number };
 };
 
 const ejectionReasons = [
@@ -36,24 +37,10 @@ const ejectionReasons = [
 /** Counts attempts and their repairs. */
 export type UpstreamMetrics = ReturnType<typeof createUpstreamMetrics>;
 
-/** Registers the families of the fleet. */
+/** Registers the families of nodes and fleet. */
 export function createUpstreamMetrics(registry: Registry, fleet: MeasuredFleet) {
   createGauges(registry, fleet);
   createFleetGauges(registry, fleet);
-  return {
-    ...createAttemptMetrics(registry, fleet),
-    prunedRepaired: new Counter(registry, {
-      name: 'ledgergate_pruned_answers_repaired_total',
-      help: 'Requests that one upstream called pruned and another answered.',
-    }).of({}),
-    unreached: new Counter(registry, {
-      name: 'ledgergate_unreached_versions_total',
-      help: 'Versions that another replica had shown and that no upstream here got to in time.',
-    }).of({}),
-  };
-}
-
-function createAttemptMetrics(registry: Registry, fleet: MeasuredFleet) {
   const byStatus = { upstream: labelSources.upstream, status: statusClasses };
   const requests = new Counter(registry, {
     name: 'ledgergate_upstream_requests_total',
@@ -94,7 +81,17 @@ function createAttemptMetrics(registry: Registry, fleet: MeasuredFleet) {
     help: 'Look-ups of the name of an upstream with discover: dns that changed no node: failed, empty, too many addresses, one of the gateway, or nodes that do not answer.',
     labels: { upstream: labelSources.upstream },
   });
+  const prunedRepaired = new Counter(registry, {
+    name: 'ledgergate_pruned_answers_repaired_total',
+    help: 'Requests that one upstream called pruned and another answered.',
+  }).of({});
+  const unreached = new Counter(registry, {
+    name: 'ledgergate_unreached_versions_total',
+    help: 'Versions that another replica had shown and that no upstream here got to in time.',
+  }).of({});
   return {
+    prunedRepaired,
+    unreached,
     observeAnswer(upstream: string, status: number, seconds: number) {
       requests.inc({ upstream, status: classOf(status) });
       duration.of({ upstream }).observe(seconds);
@@ -236,10 +233,7 @@ function createFleetGauges(registry: Registry, fleet: MeasuredFleet): void {
 export type SenderMetrics = ReturnType<typeof createSenderMetrics>;
 
 /** Registers the families of dispatch. */
-export function createSenderMetrics(
-  registry: Registry,
-  fleet: Pick<FleetState, 'upstreams'> & { readonly sender: { readonly waiting: number } },
-) {
+export function createSenderMetrics(registry: Registry, fleet: MeasuredFleet) {
   const hedge = new Counter(registry, {
     name: 'ledgergate_hedges_total',
     help: 'Second attempts beside a slow first, by outcome: won, lost, failed (both), refused (share used up).',

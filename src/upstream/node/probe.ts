@@ -74,7 +74,10 @@ export class Prober {
 
   async add(upstream: Upstream): Promise<void> {
     upstream.address.attach({
-      ask: (withinMs) => this.#findInfo(upstream, withinMs, 'submission'),
+      ask: async (withinMs) => {
+        const found = await this.peek(upstream, withinMs, 'submission');
+        return typeof found === 'object' ? found.info : undefined;
+      },
       mayAsk: () => upstream.health === 'usable' && !upstream.isRemoved && upstream.mayBeAskedMore(performance.now()),
       onShared: () => this.#log.record('address shared', { upstream: upstream.name }, sharedAddressMessage),
     });
@@ -82,30 +85,16 @@ export class Prober {
     this.#schedule(upstream);
   }
 
-  /** Probes a node that may join the fleet; `admit` records the answer. `undefined`: no answer. */
-  async peek(upstream: Upstream, withinMs: number): Promise<ProbeResult | undefined> {
+  /** Looks at a node without a record of its answer: its ledger, or the fault by which it cannot be used. Never rejects. */
+  async peek(upstream: Upstream, withinMs: number, purpose: Purpose = 'probe'): Promise<ProbeResult | NodeFault> {
     const startedMs = performance.now();
-    const info = await this.#findInfo(upstream, withinMs, 'probe');
-    return info && { info, elapsedMs: performance.now() - startedMs };
-  }
-
-  /** Looks at a node outside of the fleet; resolves to the fault by which it could not be used. Never rejects. */
-  async tryOut(upstream: Upstream, withinMs: number): Promise<NodeFault | undefined> {
     try {
-      const { status, headers, info } = await this.ask(upstream, '', withinMs);
-      if (status === 200 && info !== undefined) {
-        const { chainId = info.chainId } = this.#fleet;
-        return chainId === info.chainId ? undefined : 'other chain';
-      }
+      const { status, headers, info } = await this.ask(upstream, '', withinMs, upstream.client, purpose);
+      if (status === 200 && info !== undefined) return { info, elapsedMs: performance.now() - startedMs };
       return faultOfLook(status, headers, this.#fleet.dialect.name).reason;
     } catch (error) {
       return faultOfError(error);
     }
-  }
-
-  async #findInfo(upstream: Upstream, withinMs: number, purpose: Purpose): Promise<LedgerInfo | undefined> {
-    const answer = await this.ask(upstream, '', withinMs, upstream.client, purpose).catch(() => undefined);
-    return answer?.status === 200 ? answer.info : undefined;
   }
 
   /** Looks at what an answer shows that a look has to decide: another chain, or a ledger that went back. */
