@@ -12,7 +12,7 @@ import { type ByteBudget, createAnswerBudget } from './byte-budget.ts';
 import type { SendLimits } from './dispatch/fleet-request.ts';
 import { Sender } from './dispatch/sender.ts';
 import { type FleetEvents, FleetState, type LedgerReport } from './fleet-state.ts';
-import { Latest, type LatestOptions } from './latest.ts';
+import { Latest, type LatestNews, type LatestOptions } from './latest.ts';
 import { LedgerIdentity } from './node/ledger-identity.ts';
 import { type NodeConfig, NodeCredentials } from './node/node-credentials.ts';
 import { Prober, type ProberOptions } from './node/probe.ts';
@@ -22,27 +22,13 @@ import { Roots, type RootsOptions } from './roots.ts';
 import { explainNodes } from './select/pick.ts';
 import type { Unit } from './node/retention-window.ts';
 import { type Need, prunedBelow, readClassOf } from './select/ranking.ts';
-import type { PublishedState } from './shared-states.ts';
 import { createSenderMetrics, createUpstreamMetrics, reportOf } from './upstream-metrics.ts';
 
 /** Knowledge of nodes that one process of the gateway publishes to the others. */
 export type FleetNews =
   /** Answers carry this head in their headers; the node named `upstream` reported it. */
   | { readonly kind: 'head'; readonly upstream: string; readonly info: LedgerInfo }
-  /** A read without a version is answered with this version, a floor for every client. */
-  | { readonly kind: 'served'; readonly version: LedgerVersion }
-  /** This client gets this version, a floor for itself. */
-  | { readonly kind: 'floor'; readonly client: string; readonly version: LedgerVersion }
-  /**
-   * Reads without a version share this state, those whose bound on its age is one of `bounds`, in ms. `floor`: whom its
-   * version binds.
-   */
-  | {
-      readonly kind: 'snapshot';
-      readonly snapshot: PublishedState;
-      readonly bounds: readonly number[];
-      readonly floor: LatestOptions['floor'];
-    }
+  | LatestNews
   /** Reads with one of `bounds` share this state at another replica. */
   | { readonly kind: 'shared'; readonly info: LedgerInfo; readonly bounds: readonly number[] }
   /** The node with this fingerprint refused `version` as pruned. */
@@ -166,9 +152,7 @@ export class Fleet extends FleetState {
     });
     this.latest = new Latest(this, this.sender, settings.latest, {
       compareHeads: () => this.#prober.compareAnew(),
-      onServed: (version) => publish({ kind: 'served', version }),
-      onShared: (snapshot, bounds, floor) => publish({ kind: 'snapshot', snapshot, bounds, floor }),
-      onFloor: (client, version) => publish({ kind: 'floor', client, version }),
+      publish,
       onUnreached: (version) => {
         metrics.unreached.inc();
         const fields = { version, head: this.head?.version };

@@ -32,7 +32,7 @@ export async function inspectNodes(config: Config) {
   const fleetHead = ledgers.reduce((head, { version }) => (version > head ? version : head), 0n);
   return probed.map(({ index, address, name, tier, outcome }) => {
     const { reachable, dialect, ledger, fault, isShared } = outcome;
-    const found = fault ?? faultOfDialect(dialect, fleetDialect) ?? faultOfChain(ledger?.chainId, chainId);
+    const found = fault ?? faultInFleet(outcome, fleetDialect, chainId);
     const shared = isShared === true ? sharedAddressMessage : undefined;
     return {
       index,
@@ -54,17 +54,17 @@ export async function inspectNodes(config: Config) {
   });
 }
 
-function faultOfDialect(
-  spoken: Dialect['name'] | undefined,
-  fleet: Dialect['name'] | undefined,
+/** Why a node could not be used beside those of the fleet. */
+function faultInFleet(
+  { dialect, ledger }: ProbeOutcome,
+  fleetDialect: Dialect['name'] | undefined,
+  chainId: number | undefined,
 ): NodeFaultReport | undefined {
-  if (spoken === undefined || spoken === fleet) return undefined;
-  return { reason: 'other dialect', value: `it speaks ${spoken}, the fleet ${fleet}` };
-}
-
-function faultOfChain(reported: number | undefined, fleet: number | undefined): NodeFaultReport | undefined {
-  if (reported === undefined || reported === fleet) return undefined;
-  return { reason: 'other chain', value: `it is of chain ${reported}, the fleet of ${fleet}` };
+  if (dialect !== undefined && dialect !== fleetDialect)
+    return { reason: 'other dialect', value: `it speaks ${dialect}, the fleet ${fleetDialect}` };
+  if (ledger !== undefined && ledger.chainId !== chainId)
+    return { reason: 'other chain', value: `it is of chain ${ledger.chainId}, the fleet of ${chainId}` };
+  return undefined;
 }
 
 /** `fault`: why the gateway could not use the node, whatever its chain. */

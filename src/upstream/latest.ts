@@ -23,12 +23,22 @@ import { silentMs } from './node/circuits.ts';
 import type { Upstream } from './node/upstream.ts';
 import { type Demand, newer, type PublishedState, type ReportedState, SharedStates } from './shared-states.ts';
 
-/** All are called before the client gets the version or state. */
+/** Floors and shared states that the other processes get to know, each before a client gets its version. */
+export type LatestNews =
+  /** A read without a version is answered with this version, a floor for every client. */
+  | { readonly kind: 'served'; readonly version: LedgerVersion }
+  /** This client gets this version, a floor for itself. */
+  | { readonly kind: 'floor'; readonly client: string; readonly version: LedgerVersion }
+  /** Reads whose bound on its age is one of `bounds`, in ms, share this state. `floor`: whom its version binds. */
+  | {
+      readonly kind: 'snapshot';
+      readonly snapshot: PublishedState;
+      readonly bounds: readonly number[];
+      readonly floor: LatestOptions['floor'];
+    };
+
 interface LatestEvents {
-  /** This version is a floor for every client. */
-  onServed(version: LedgerVersion): void;
-  onShared(state: PublishedState, bounds: readonly number[], floor: LatestOptions['floor']): void;
-  onFloor(client: string, version: LedgerVersion): void;
+  publish(news: LatestNews): void;
   /** No node here reached the version that a client of a peer has got: clients here get an older one. */
   onUnreached(version: LedgerVersion): void;
   /** See `Prober.compareAnew`. Default: never. */
@@ -74,12 +84,12 @@ export class Latest {
     this.#events = events;
     this.#keptFloors = new Floors(
       () => this.#head,
-      (version) => events.onServed(version),
+      (version) => events.publish({ kind: 'served', version }),
     );
     this.#keptStates = new SharedStates(
       (state, bounds) => {
         this.#onShared(state.info.version);
-        events.onShared(state, bounds, options.floor);
+        events.publish({ kind: 'snapshot', snapshot: state, bounds, floor: options.floor });
         this.#schedule();
       },
       (version) => this.#isReached(version),
@@ -208,7 +218,7 @@ export class Latest {
     if (this.#options.floor === 'client' && this.#shared.isInUse(performance.now())) return;
     // A version above the head comes from before a rollback, or from a node that is not believed.
     if (this.#head !== undefined && version > this.#head) return;
-    if (this.#floors.raise(version)) this.#events.onServed(version);
+    if (this.#floors.raise(version)) this.#events.publish({ kind: 'served', version });
   }
 
   /**
@@ -223,7 +233,8 @@ export class Latest {
     if (this.#options.floor === 'client' && (this.#head === undefined || version <= this.#head)) {
       const shared = boundMs === undefined ? undefined : states.sharedWithin(boundMs)?.info.version;
       const isAhead = shared === undefined || version > shared;
-      if (floors.raiseOf(client, version, isAhead) && isAhead) this.#events.onFloor(client, version);
+      const isNews = floors.raiseOf(client, version, isAhead) && isAhead;
+      if (isNews) this.#events.publish({ kind: 'floor', client, version });
     }
     return true;
   }

@@ -6,7 +6,7 @@ import { GatewayError } from '../../src/ledger/errors.ts';
 import { LedgerVersion } from '../../src/ledger/version.ts';
 import { UnreachedError } from '../../src/upstream/dispatch/fleet-request.ts';
 import type { FleetState } from '../../src/upstream/fleet-state.ts';
-import { Latest, type LatestOptions } from '../../src/upstream/latest.ts';
+import { Latest, type LatestNews, type LatestOptions } from '../../src/upstream/latest.ts';
 import type { PublishedState } from '../../src/upstream/shared-states.ts';
 import { ledgerHeaders, ledgerInfo } from '../support/ledger-info.ts';
 import { runScript, scriptsIn, type Steps } from '../support/script.ts';
@@ -35,9 +35,10 @@ function latestAt(head?: bigint, changed: Partial<LatestOptions> = {}) {
     waitFor: () => Promise.resolve(false),
   };
   const events = {
-    onServed: (version: LedgerVersion) => void served.push(version),
-    onShared: () => undefined,
-    onFloor: (_client: string, version: LedgerVersion) => void floors.push(version),
+    publish: (news: LatestNews) => {
+      if (news.kind === 'served') served.push(news.version);
+      if (news.kind === 'floor') floors.push(news.version);
+    },
     onUnreached: (version: LedgerVersion) => void unreached.push(version),
     compareHeads: async () => Promise.resolve(),
   };
@@ -246,15 +247,12 @@ async function latestOf(t: TestContext, changed: Partial<LatestOptions> = {}) {
     { connections: 8 },
   );
   const states: PublishedState[] = [];
-  const onShared = (state: PublishedState): void => void states.push(state);
   const latest = new Latest(
     fleet,
     sender,
     { ...options, ...changed },
     {
-      onShared,
-      onServed: nothing,
-      onFloor: nothing,
+      publish: (news) => void (news.kind === 'snapshot' && states.push(news.snapshot)),
       onUnreached: nothing,
     },
   );
