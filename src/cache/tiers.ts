@@ -1,4 +1,4 @@
-/** What the tiers behind memory, Redis and the store, have in common. */
+/** The parts that the tiers behind memory have in common: the process, and counts. */
 import type { Registry } from 'prom-client';
 import { Counter, type Journal } from '../metrics/index.ts';
 import type { Miss } from './record.ts';
