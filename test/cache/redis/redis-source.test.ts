@@ -1,12 +1,58 @@
-// A subscriber whose server goes away at any moment leaves no rejection behind, which would end the process.
+/** Commands and subscriptions on their way to a real redis-server, and servers that go away at any moment. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { connectSubscriber } from '../../../src/cache/redis/redis-source.ts';
-import { until } from '../../support/eventually.ts';
+import { connectRedis, connectSubscriber } from '../../../src/cache/redis/redis-source.ts';
 import { listen } from '../../support/listen.ts';
+import { until } from '../../support/redis-replica.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
+
+/** A client, and what it has sent since it was ready. Answers come only while `isOpen`. */
+async function watched(t: TestContext) {
+  const server = await redisServer(t);
+  const wire = { sent: [] as string[], isOpen: true, release: () => {} };
+  const proxy = createServer((near) => {
+    const far = connect(server.port, '127.0.0.1');
+    const held: Buffer[] = [];
+    wire.release = () => held.splice(0).forEach((bytes) => near.write(bytes));
+    near.on('data', (bytes) => {
+      wire.sent.push(String(bytes));
+      far.write(bytes);
+    });
+    far.on('data', (bytes) => {
+      held.push(bytes);
+      if (wire.isOpen) wire.release();
+    });
+    for (const socket of [near, far]) socket.on('error', () => undefined);
+    near.on('close', () => far.destroy());
+  });
+  const url = `redis://127.0.0.1:${await listen(t, proxy)}`;
+  const client = connectRedis({ kind: 'single', url }, () => undefined);
+  t.after(() => client.disconnect());
+  await once(client, 'ready');
+  wire.sent = [];
+  return { client, wire };
+}
+
+test('a command is sent before earlier ones are answered', { skip: noRedis }, async (t) => {
+  const { client, wire } = await watched(t);
+  wire.isOpen = false;
+  const first = client.get('first');
+  await until('the first is sent', () => wire.sent.join('').includes('first'));
+  const second = client.get('second');
+  await until('the second is sent', () => wire.sent.join('').includes('second'));
+  wire.release();
+  wire.isOpen = true;
+  assert.deepEqual(await Promise.all([first, second]), [null, null]);
+});
+
+test('commands of one turn are sent in one write', { skip: noRedis }, async (t) => {
+  const { client, wire } = await watched(t);
+  await Promise.all(Array.from({ length: 20 }, (_, index) => client.hget(`page${index}`, '1')));
+  assert.equal(wire.sent.length, 1);
+  assert.match(wire.sent[0] ?? '', /page0.*page19/s);
+});
 
 /** A proxy that cuts a connection when its client subscribes, as often as `cuts` says. */
 async function cuttingProxy(t: TestContext, port: number, cuts: { left: number }) {
@@ -48,12 +94,12 @@ test('a server that goes away while a subscription is renewed ends no process', 
 
   cuts.left = 3;
   proxy.cut();
-  await until(() => cuts.left === 0, 20);
+  await until('all are cut', () => cuts.left === 0);
   const received = once(subscriber, 'message');
   const { Redis } = await import('ioredis');
   const publisher = new Redis(url);
   t.after(() => publisher.disconnect());
-  await until(async () => (await publisher.publish('news', 'again')) === 1, 20);
+  await until('it is subscribed', async () => (await publisher.publish('news', 'again')) === 1);
 
   assert.deepEqual(await received, ['news', 'again']);
   assert.deepEqual(rejections, []);
