@@ -14,8 +14,7 @@ import { Reloads } from '../src/gateway/reloads.ts';
 import { createCacheMetrics } from '../src/cache/cache.ts';
 import { createRedisMetrics } from '../src/cache/redis/shared-cache.ts';
 import { createStoreMetrics } from '../src/cache/store/store.ts';
-import { createEncodeMetrics } from '../src/proxy/routes/encoder.ts';
-import { createProofMetrics } from '../src/proxy/routes/standing-proof.ts';
+import { createEncodeMetrics, createProofMetrics } from '../src/proxy/routes/encoder.ts';
 import type { Declared } from '../src/metrics/family.ts';
 import {
   createBodyMetrics,

@@ -45,7 +45,6 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/proxy/routes/parse-history.ts': ['test/proxy/routes/parsed-reads.test.ts'],
   'src/proxy/routes/parse-read.ts': [
     'test/proxy/routes/parsed-reads.test.ts',
-    'test/proxy/routes/parsers.test.ts',
     'test/proxy/routes/target.test.ts',
     'test/proxy/routes/target-spellings.test.ts',
   ],

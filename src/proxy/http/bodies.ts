@@ -49,6 +49,7 @@ interface Client {
   readonly arriving: Set<BodyReservation>;
 }
 
+/** Bytes of all bodies in flight, by default. */
 export const allHeldBytes = 256 * 1024 * 1024;
 /** In bytes; smaller bodies are uncounted: they take no more than the buffers of any connection. */
 export const uncountedBytes = 16 * 1024;

@@ -28,12 +28,6 @@ const [retryFault, retryDrain] = [
 /** Sweeps over which a drain ends streams without events. */
 const drainSweeps = 5;
 
-/** The place of one stream within the bounds. */
-interface Permit {
-  /** Frees the place in the client's plan; absent without such a bound. */
-  readonly release: (() => void) | undefined;
-}
-
 /** Opens streams within their bounds, and ends them. */
 export class EventStreams {
   readonly #settings: { readonly max: number };
@@ -59,38 +53,38 @@ export class EventStreams {
     this.#metrics = createStreamMetrics(registry, (kind) => this.#open[kind]);
   }
 
-  /** Takes a place for a client's stream: `begin` or `release` frees it. Throws, or rejects with, 429 or 503. */
-  take(admitted: AdmittedRequest | undefined): Permit | Promise<Permit> {
+  /** Takes a place for a client's stream; the function frees it. Throws, or rejects with, 429 or 503. */
+  take(admitted: AdmittedRequest | undefined): (() => void) | Promise<() => void> {
     if (this.#taken >= this.#settings.max) {
       this.#metrics.refused('max');
       throw new GatewayError('unavailable', 'too many event streams are open; try again', { reason: 'streams' });
     }
     this.#taken += 1;
     const decided = admitted?.openStream();
-    return decided instanceof Promise ? decided.then((end) => this.#permitOf(end)) : this.#permitOf(decided);
+    return decided instanceof Promise ? decided.then((end) => this.#placeOf(end)) : this.#placeOf(decided);
   }
 
-  #permitOf(decided: (() => void) | GatewayError | undefined): Permit {
-    if (!(decided instanceof GatewayError)) return { release: decided };
-    this.#taken -= 1;
-    this.#metrics.refused('plan');
-    throw decided;
+  #placeOf(decided: (() => void) | GatewayError | undefined): () => void {
+    if (decided instanceof GatewayError) {
+      this.#taken -= 1;
+      this.#metrics.refused('plan');
+      throw decided;
+    }
+    return () => {
+      this.#taken -= 1;
+      decided?.();
+    };
   }
 
-  release({ release }: Permit): void {
-    this.#taken -= 1;
-    release?.();
-  }
-
-  /** Begins the stream behind a head that is written. */
-  begin(kind: StreamKind, received: ReceivedHead, permit: Permit): EventStream {
+  /** Begins the stream behind a head that is written; it frees its place at its end. */
+  begin(kind: StreamKind, received: ReceivedHead, free: () => void): EventStream {
     const part = this.#parts[(this.#next = (this.#next + 1) % parts)] as Set<EventStream>;
     const onEnded = (ended: EventStream, reason: EndReason): void => {
       // A client that is gone by now ends its stream within the constructor.
       part.delete(ended);
       this.#open[kind] -= 1;
       this.#metrics.closed(kind, reason);
-      this.release(permit);
+      free();
     };
     this.#open[kind] += 1;
     const stream = new EventStream(kind, received, this.#metrics.counts[kind], onEnded);

@@ -208,21 +208,21 @@ export class Exchange implements Caller, RequestSummary {
   /** Answers with the head of an event stream, and ends. Throws, or rejects with, `GatewayError` 429 or 503. */
   openEvents(kind: StreamKind): EventSink | Promise<EventSink> {
     this.requireTime();
-    const permit = this.#parts.streams.take(this.admitted);
-    return permit instanceof Promise
-      ? permit.then((taken) => this.#beginEvents(kind, taken))
-      : this.#beginEvents(kind, permit);
+    const free = this.#parts.streams.take(this.admitted);
+    return free instanceof Promise
+      ? free.then((taken) => this.#beginEvents(kind, taken))
+      : this.#beginEvents(kind, free);
   }
 
-  #beginEvents(kind: StreamKind, permit: Parameters<EventStreams['release']>[0]): EventSink {
+  #beginEvents(kind: StreamKind, free: () => void): EventSink {
     const { streams, heads } = this.#parts;
     try {
       this.#writeHead(200, heads.eventsHead());
     } catch (error) {
-      streams.release(permit);
+      free();
       throw error;
     }
-    const stream = streams.begin(kind, this, permit);
+    const stream = streams.begin(kind, this, free);
     this.end();
     return stream;
   }
@@ -415,7 +415,6 @@ const graceMs = 200;
 /** Bytes; larger bodies are cheaper written beside the head than copied behind it. */
 const largestJoined = 4 * 1024;
 
-/** Whether the flat headers hold one of this lower-case name. */
 function names(head: readonly string[], name: string): boolean {
   return head.some((text, at) => at % 2 === 0 && text.toLowerCase() === name);
 }

@@ -19,7 +19,7 @@ import { originForm } from './target.ts';
 export interface Service {
   /** Reads of repeated targets: routes add them, and transports find them. */
   readonly targets: TargetCache;
-  /** Of a request that is refused ahead of its route. */
+  /** Requests that are refused ahead of their route have this one. */
   readonly unrouted: Route;
   readonly routeNames: readonly string[];
   /** Never throws: a refused request matches a route of the kind `none`, with its fault. */

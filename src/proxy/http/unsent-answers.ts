@@ -29,7 +29,7 @@ interface UnsentMetrics {
 }
 
 interface UnsentEntry {
-  /** Of the client's last progress, or of the first wait. */
+  /** Time of the client's last progress, or of the first wait. */
   sinceMs: number;
   readonly releases: (() => void)[];
 }
@@ -39,7 +39,6 @@ export class UnsentAnswers {
   readonly #budget: Fleet['answerBudget'];
   readonly #metrics: UnsentMetrics;
   readonly #now: () => number;
-  /** Ordered by `sinceMs`, oldest first. */
   readonly #waiting = new Map<Recipient, UnsentEntry>();
   /** Readers per body: answers of one cache entry share its bytes. */
   readonly #bodies = new Map<Buffer, { readers: number; readonly release: () => void }>();
@@ -140,7 +139,6 @@ export class UnsentAnswers {
     for (const release of known?.releases ?? []) release();
   }
 
-  /** Ends stalled connections, the longest stalled first, until `bytes` are free. */
   #endStalled(bytes: number): void {
     const wanted = this.#budget.left + bytes;
     const untilMs = this.#now() - stallMs;

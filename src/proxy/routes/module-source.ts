@@ -10,7 +10,6 @@ import type { Reads } from '../reads/index.ts';
 const maxAgeMs = 1_000;
 /** Bound of compiled modules in bytes; a module takes about three times its answer, 6 to 60 kB. */
 export const moduleBytes = 96 * 1024 * 1024;
-/** Bound of a read; the fleet's own deadline is shorter. */
 const maxWaitMs = 30_000;
 
 type CompiledModule = ReturnType<typeof compileModule>;

@@ -11,7 +11,7 @@ import { pageHead, usagePage } from './usage-page.ts';
 
 type Principal = AdmittedRequest['principal'];
 
-/** What the pages report of. */
+/** The parts of a process that the pages report. */
 export interface OwnPagesContext {
   readonly fleet: Pick<Fleet, 'isReady' | 'lost' | 'head' | 'chainId' | 'ledger'>;
   /** Whether reads that memory does not hold are refused for want of time. */
@@ -21,7 +21,7 @@ export interface OwnPagesContext {
 }
 
 /** An answer, made anew from `untilMs` of `performance.now()` on. */
-interface Kept<Body> {
+interface OwnAnswer<Body> {
   readonly body: Body;
   readonly untilMs: number;
 }
@@ -37,9 +37,9 @@ const json = 'application/json; charset=utf-8';
 /** Answers requests for the health of this process, and those of holders of keys. */
 export class OwnPages {
   readonly #context: OwnPagesContext;
-  #health: (Kept<string> & { readonly status: 200 | 503 }) | undefined;
+  #health: (OwnAnswer<string> & { readonly status: 200 | 503 }) | undefined;
   /** JSON by the client's address, where the plan bounds each; '' without. Never reject. */
-  readonly #usage = new WeakMap<Principal, Kept<Map<string, Promise<string>>>>();
+  readonly #usage = new WeakMap<Principal, OwnAnswer<Map<string, Promise<string>>>>();
   #page = { header: '', html: '' };
 
   constructor(context: OwnPagesContext) {

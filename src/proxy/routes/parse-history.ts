@@ -144,7 +144,6 @@ interface NewestList extends Pick<NonNullable<SharedRead['asked']>, 'operation' 
   readonly numbers: readonly string[];
 }
 
-/** Parses a list of the newest items. Malformed parameters are the node's to refuse. */
 function newestList(
   { operation, subject, path, numbers }: NewestList,
   { target, accept }: PathRead,

@@ -143,7 +143,6 @@ export class PassThrough {
   }
 }
 
-/** The body, decoded unless it keeps its coding. */
 function bodyIn(answer: NodeAnswer | StreamedAnswer, coding: NodeAnswer['coding']): Buffer | Readable {
   if ('body' in answer) return coding === undefined ? answer.body : answer.sent;
   if (answer.coding === undefined || coding !== undefined) return answer.stream;
@@ -184,7 +183,6 @@ const passed: ReadonlySet<string> = new Set(
   ].flatMap((names) => names.split(' ')),
 );
 
-/** RateLimit, RateLimit-Policy, X-RateLimit-Remaining and similar. */
 const ofLimits = /^(?:x-)?ratelimit(?:-[a-z-]+)?$/;
 
 /** The ledger's headers of either dialect: the gateway writes live ones. */

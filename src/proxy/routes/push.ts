@@ -131,7 +131,6 @@ function u64(name: string, text: string): bigint {
   return number;
 }
 
-/** The transactions that satisfy each given filter. */
 function filterOf(
   senderText: string | undefined,
   called: string | undefined,
@@ -163,7 +162,6 @@ function senderOf(text: string): string {
   return address;
 }
 
-/** Behind a module: each of its functions. */
 const anyFunction = '::*';
 
 /** Full name of an entry function, or `0x1::module::*`, in canonical spelling. */

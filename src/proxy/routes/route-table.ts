@@ -32,6 +32,7 @@ import {
 import { type Route } from '../http/index.ts';
 import type { Read } from '../reads/index.ts';
 
+/** The parser of a read whose request has a body. */
 export interface PostedRead {
   readonly check: (contentType: string | undefined) => void;
   /** `undefined` leaves the request to a node. Throws `GatewayError` 400 or 415. */
@@ -103,6 +104,7 @@ const ofHeight = {
   },
 } as const;
 
+/** The paths of the interface, and the gateway's own. */
 export const rows: readonly PathRow[] = [
   { path: '', routes: bothOf({ kind: 'ledger info', name: 'ledger_info', operation: 'read', template: '' }) },
   read('account', '/accounts/:address', state, accountRead),

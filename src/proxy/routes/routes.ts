@@ -152,7 +152,6 @@ export class Routes implements Service {
     return (isOfLatest(read) || this.#reads.reader.locate(read) !== undefined) && this.targets.admits();
   }
 
-  /** Answers a read from memory at once, or from the fleet. */
   #answerRead(exchange: Exchange, read: Read): void | Promise<void> {
     const { reader, freshness, waits } = this.#reads;
     if (read.operation === 'view') exchange.requireFunction(read.functionId);
@@ -171,7 +170,6 @@ export class Routes implements Service {
     );
   }
 
-  /** Answers a request for a short share. */
   #answerShared(exchange: Exchange, read: SharedRead): Promise<void> {
     exchange.requireTime();
     return this.#reads.shares.load(read, exchange).then(
@@ -224,7 +222,6 @@ export class Routes implements Service {
     return read instanceof Promise ? read.then(serveRead) : serveRead(read);
   }
 
-  /** Adds a read to the target cache under the body's exact bytes. */
   #addPosted(match: Match, { target, contentType = '', accept, body }: BodyRead, read: Read): void {
     if (body.length > canonicalBytes || !this.#comesAgain(read)) return;
     const { wire } = read;

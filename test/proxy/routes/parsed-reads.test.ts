@@ -1,9 +1,19 @@
 /** Requests as the parsers of the routes read them: the canonical request to a node, its cache key, and its need. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { JsonBody } from '../../../src/ledger/answer-body.ts';
 import { GatewayError } from '../../../src/ledger/errors.ts';
-import { requireJson, viewContentType, viewRead } from '../../../src/proxy/routes/parse-read.ts';
+import {
+  requireJson,
+  resourceRead,
+  tableItemRead,
+  transactionRead,
+  viewContentType,
+  viewRead,
+} from '../../../src/proxy/routes/parse-read.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
+import { parseTransactionHash, Submissions } from '../../../src/proxy/routes/submissions.ts';
+import { readModule } from '../../support/reads.ts';
 
 const router = new Router('/v1');
 const json = { accept: 'application/json' };
@@ -80,21 +90,19 @@ for (const [path = '', operation, subject, sent, rest = ''] of kept) {
 }
 
 /** Short shares: the path, the path to the node, and the operation and subject that the answer is compared with. */
-const shared: readonly (readonly [path: string, sent: string, operation: string, subject: string])[] = [
-  ['/transactions', '/transactions', 'transactions', ''],
-  ['/transactions?limit=010', '/transactions?limit=10', 'transactions', ''],
-  ['/accounts/0x01/events/07?limit=010', '/accounts/0x1/events/7?limit=10', 'events', '0x1/7'],
-  ['/accounts/0x1/events/0x01::a::B/put', '/accounts/0x1/events/0x1%3A%3Aa%3A%3AB/put', 'events', '0x1/0x1::a::B/put'],
-  ['/accounts/0x01/transactions?limit=05&start=01', '/accounts/0x1/transactions?start=1&limit=5', 'sent', '0x1'],
-  [
-    '/accounts/0x01/transaction_summaries?limit=3&end_version=2&start_version=1',
-    '/accounts/0x1/transaction_summaries?start_version=1&end_version=2&limit=3',
-    'sent',
-    '0x1',
-  ],
-];
+const shared = `
+/transactions | /transactions | transactions |
+/transactions?limit=010 | /transactions?limit=10 | transactions |
+/accounts/0x01/events/07?limit=010 | /accounts/0x1/events/7?limit=10 | events | 0x1/7
+/accounts/0x1/events/0x01::a::B/put | /accounts/0x1/events/0x1%3A%3Aa%3A%3AB/put | events | 0x1/0x1::a::B/put
+/accounts/0x01/transactions?limit=05&start=01 | /accounts/0x1/transactions?start=1&limit=5 | sent | 0x1
+/accounts/0x01/transaction_summaries?limit=3&end_version=2&start_version=1 | /accounts/0x1/transaction_summaries?start_version=1&end_version=2&limit=3 | sent | 0x1
+`
+  .trim()
+  .split('\n')
+  .map((row) => row.split('|').map((part) => part.trim()));
 
-for (const [path, sent, operation, subject] of shared) {
+for (const [path = '', sent, operation, subject] of shared) {
   test(`GET ${path} shares the newest answer to ${sent}`, () => {
     for (const form of ['json', 'bcs'] as const) {
       const accept = form === 'json' ? 'application/json' : 'application/x-bcs';
@@ -176,27 +184,13 @@ function post(path: string, body: string) {
 }
 
 /** Reads by POST: the path, the body, the operation and subject of the key, the path to the node, version and need. */
-const posted: readonly (readonly [
-  path: string,
-  body: string,
-  operation: string,
-  subject: string,
-  sent: string,
-  rest: object,
-])[] = [
+const posted = [
   ['/tables/0x0A/item?ledger_version=5', item, 'table_item', '0xa/', '/tables/0xa/item?ledger_version=5', pin],
   ['/view?ledger_version=5', call, 'view', '', '/view?ledger_version=5', { ...pin, functionId: '0x1::m::f' }],
   ['/view', call, 'view', '', '/view', { ...newest, functionId: '0x1::m::f' }],
   ['/tables/a/item', item, 'table_item', '0xa/', '/tables/0xa/item', newest],
-  [
-    '/tables/0x1/raw_item?ledger_version=5',
-    rawItem,
-    'raw_table_item',
-    '0x1/',
-    '/tables/0x1/raw_item?ledger_version=5',
-    pin,
-  ],
-];
+  ['/tables/0x1/raw_item', rawItem, 'raw_table_item', '0x1/', '/tables/0x1/raw_item', newest],
+] as const;
 
 for (const [path, body, operation, subject, sent, rest] of posted) {
   test(`POST ${path} is a read of ${operation}`, () => {
@@ -249,4 +243,78 @@ test('a table item is JSON by its media type; another content type is refused wi
 test('a table item with a parameter that the gateway does not know is left to nodes', () => {
   assert.equal(post('/tables/0x1/item?limit=5', item), undefined);
   assert.equal(post('/tables/0x1/raw_item?limit=5', rawItem), undefined);
+});
+
+test('a module name that is no identifier is refused with 400', () => {
+  for (const name of ['', '1a', 'a b', 'a-b', '..', 'a/b', '%61', 'a\0', '\u00e4']) {
+    assert.throws(() => readModule('0x1', name), { status: 400 }, name);
+  }
+});
+
+test('a malformed version is refused ahead of a malformed body', () => {
+  const target = '/view?ledger_version=abc';
+  const request = { target, accept: undefined, contentType: 'application/json', body: Buffer.from('{') };
+  assert.throws(() => viewRead(request), /ledger_version/);
+  assert.throws(() => tableItemRead('table_item', { handle: '0x1' }, request), /ledger_version/);
+});
+
+const hash = `0x${'ab'.repeat(32)}`;
+const taken = async (answer: { readonly status?: number; readonly body: string }): Promise<string | undefined> => {
+  const submissions = new Submissions();
+  const body = Buffer.from(answer.body);
+  await submissions.recordAnswer('full-0', { status: answer.status ?? 202, body, json: new JsonBody(body) });
+  const { need } = transactionRead(
+    { hash: hash.toUpperCase().slice(2) },
+    { target: '', accept: undefined },
+    submissions,
+  );
+  return need.kind === 'transaction' ? need.submittedTo : undefined;
+};
+
+test('a read of a submitted hash goes first to the node that accepted it', async () => {
+  assert.equal(await taken({ body: JSON.stringify({ hash }) }), 'full-0');
+  // A transaction that publishes modules has more than a megabyte.
+  assert.equal(await taken({ body: JSON.stringify({ payload: 'a'.repeat(2_000_000), hash }) }), 'full-0');
+});
+
+test('an answer other than an accepted submission records nothing', async () => {
+  const bodies = ['', '{}', 'null', '[]', '{"hash":5}', '{"hash":"0x12"}', `{"hash":"${hash}"`, `{"hash":"${hash}0"}`];
+  for (const body of bodies) assert.equal(await taken({ body }), undefined, body);
+  for (const status of [200, 206, 400, 500]) {
+    assert.equal(await taken({ status, body: JSON.stringify({ hash }) }), undefined);
+  }
+});
+
+test('a hash is 64 hex digits, written lowercase with prefix', () => {
+  const digits = 'Ab'.repeat(32);
+  for (const text of [digits, `0x${digits}`]) assert.equal(parseTransactionHash(text), `0x${digits.toLowerCase()}`);
+  for (const text of ['', '0x', `0X${digits}`, digits.slice(1), `${digits}0`, `0x${digits.slice(2)}`, ` ${digits}`])
+    assert.throws(() => parseTransactionHash(text), { status: 400 }, text);
+});
+
+function subjectOf(type: string): string {
+  return resourceRead({ address: '0x1', type }, { target: '/', accept: undefined }).subject;
+}
+
+test('a type is the same read in each of its spellings, however often and after however many others', () => {
+  const spellings = [
+    '0x1::a::B<0x01::c::D,u8>',
+    '0x1::a::B< 0x1::c::D , u8 >',
+    `0x${'1'.padStart(64, '0')}::a::B<0x1::c::D, u8>`,
+  ];
+  const expected = '0x1/0x1::a::B<0x1::c::D, u8>';
+
+  for (let round = 0; round < 2; round += 1) {
+    for (const spelling of [...spellings, ...spellings]) assert.equal(subjectOf(spelling), expected);
+    for (let other = 0; other < 2_500; other += 1) {
+      assert.equal(subjectOf(`0x01::a::B${other}`), `0x1/0x1::a::B${other}`);
+    }
+  }
+});
+
+test('a malformed type is refused each time', () => {
+  for (let time = 0; time < 2; time += 1) {
+    assert.throws(() => subjectOf('0x1::a'), { status: 400 });
+    assert.throws(() => subjectOf('constructor'), { status: 400 });
+  }
 });

@@ -22,34 +22,17 @@ const withheld = [
   ['transfer-encoding', 'upgrade', 'content-length', 'expect', 'host', 'authorization', 'cookie', 'forwarded', 'via'],
   ['x-real-ip', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host', 'x-forwarded-anything', 'http2-settings'],
   ['ledgergate-min-version', 'ledgergate-anything', 'accept-encoding', 'x-api-key', 'x-auth-token', 'x-anything'],
-  ['traceparent', 'tracestate', 'baggage'],
-  ['x-original-url', 'x-rewrite-url', 'x-http-method-override', 'x-host', 'x_forwarded_for', 'content_length', 'proxy'],
-  [
-    'range',
-    'if-range',
-    'origin',
-    'referer',
-    'sec-websocket-key',
-    'cf-connecting-ip',
-    'x-nodexyz',
-    'x-node_x',
-    '__proto__',
-  ],
+  ['traceparent', 'tracestate', 'baggage', 'x-original-url', 'x-rewrite-url', 'x-http-method-override', 'x-host'],
+  ['x_forwarded_for', 'content_length', 'proxy', 'range', 'if-range', 'origin', 'referer', 'sec-websocket-key'],
+  ['cf-connecting-ip', 'x-nodexyz', 'x-node_x', '__proto__'],
 ].flat();
 
-for (const name of withheld) {
-  test(`${name} does not reach the node`, () => {
-    assert.deepEqual(
-      requestHeaders(
-        Object.fromEntries([
-          ['accept', 'a'],
-          [name, 'x'],
-        ]),
-      ),
-      { accept: 'a' },
-    );
-  });
-}
+test('other headers do not reach the node', () => {
+  for (const name of withheld) {
+    const headers = Object.fromEntries([...Object.entries({ accept: 'a' }), [name, 'x']]);
+    assert.deepEqual(requestHeaders(headers), { accept: 'a' }, name);
+  }
+});
 
 test('Connection names headers of this connection only, in both directions', () => {
   const connection = 'close, X-Node-One ,x-node-two';
@@ -98,29 +81,23 @@ test('headers about content, caches, limits and the trace reach clients', () => 
 });
 
 const kept = [
-  ['link', 'content-location', 'refresh', 'alt-svc', 'server', 'via', 'x-powered-by', 'forwarded', 'report-to', 'nel'],
-  ['reporting-endpoints', 'content-security-policy', 'x-forwarded-host', 'x-real-ip', 'x-served-by', 'x-backend'],
-  ['x-request-id', 'server-timing', 'warning', 'www-authenticate', 'proxy-authenticate', 'set-cookie', 'sourcemap'],
-  ['x-accel-redirect', 'x-accel-expires', 'x-sendfile', 'x-lighttpd-send-file', 'x-reproxy-url', 'surrogate-control'],
-  [
-    'cdn-cache-control',
-    'cloudflare-cdn-cache-control',
-    'edge-control',
-    'cache-status',
-    'x-cache',
-    'access-control-allow-origin',
-  ],
-  ['access-control-allow-credentials', 'ledgergate-served-version', 'ledgergate-anything', 'strict-transport-security'],
-  ['clear-site-data', 'service-worker-allowed', 'accept-ranges', 'content-range', 'content-encoding', 'vary', 'date'],
-  ['connection', 'keep-alive', 'transfer-encoding', 'trailer', 'upgrade', 'te', 'anything', 'x-anything', '__proto__'],
-  ['x-nodexyz', 'x-node_x', 'x-ratelimit_by', 'host', 'age-of', 'constructor'],
+  ['link', 'content-location', 'refresh', 'alt-svc', 'server', 'via', 'x-powered-by', 'forwarded', 'report-to'],
+  ['nel', 'reporting-endpoints', 'content-security-policy', 'x-forwarded-host', 'x-real-ip', 'x-served-by'],
+  ['x-backend', 'x-request-id', 'server-timing', 'warning', 'www-authenticate', 'proxy-authenticate', 'set-cookie'],
+  ['sourcemap', 'x-accel-redirect', 'x-accel-expires', 'x-sendfile', 'x-lighttpd-send-file', 'x-reproxy-url'],
+  ['surrogate-control', 'cdn-cache-control', 'cloudflare-cdn-cache-control', 'edge-control', 'cache-status'],
+  ['x-cache', 'access-control-allow-origin', 'access-control-allow-credentials', 'ledgergate-served-version'],
+  ['ledgergate-anything', 'strict-transport-security', 'clear-site-data', 'service-worker-allowed', 'accept-ranges'],
+  ['content-range', 'content-encoding', 'vary', 'date', 'connection', 'keep-alive', 'transfer-encoding', 'trailer'],
+  ['upgrade', 'te', 'anything', 'x-anything', '__proto__', 'x-nodexyz', 'x-node_x', 'x-ratelimit_by', 'host'],
+  ['age-of', 'constructor'],
 ].flat();
 
-for (const name of kept) {
-  test(`${name} of a node reaches no client`, () => {
-    assert.deepEqual(responseHeaders(Object.fromEntries([[name, 'http://10.0.0.1']])), []);
-  });
-}
+test('other headers of a node reach no client', () => {
+  for (const name of kept) {
+    assert.deepEqual(responseHeaders(Object.fromEntries([[name, 'http://10.0.0.1']])), [], name);
+  }
+});
 
 test('limit headers of a node do not reach a client with limits of its own', () => {
   const limits = { ratelimit: '"a";r=1', 'x-ratelimit-limit': '5', 'retry-after': '1' };

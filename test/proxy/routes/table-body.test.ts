@@ -53,16 +53,6 @@ for (const [claim, operation, text] of unchanged) {
   });
 }
 
-const itemOf = (type: string): string => JSON.stringify({ key_type: type, value_type: 'u8', key: 1 });
-
-test('a body of 8 kB is read, and a larger one is not', () => {
-  const starts = [8 * 1024, 8 * 1024 + 1].map((bytes) => {
-    const type = 'u8'.padStart(bytes - itemOf('').length);
-    return parse('table_item', itemOf(type)).subject.slice(0, 5);
-  });
-  assert.deepEqual(starts, ['json:', 'text:']);
-});
-
 const refused: readonly (readonly [operation: Operation, text: string, message: string])[] = [
   ['table_item', '{"key_type":"u8","value_type":"u8"}', '"key" is missing'],
   ['table_item', '{"value_type":"u8","key":1}', '"key_type" holds something that is not a string'],

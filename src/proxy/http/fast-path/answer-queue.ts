@@ -69,7 +69,6 @@ export class AnswerQueue {
   readonly isEncrypted: boolean;
   readonly #turn: AnswerTurn;
   readonly #unsent: UnsentAnswers;
-  /** Queued text, empty while an arena is queued. */
   #text = '';
   #encoding: 'latin1' | 'utf8' = 'latin1';
   #arena: Arena | undefined;

@@ -134,9 +134,7 @@ export class FastConnection implements PacedWork {
   #quietSinceMs = 0;
   #partial: PartialRequest | undefined;
   #inFlight: FastResponse | undefined;
-  /** Bytes received while an answer is in flight, or a turn is awaited. */
   #ahead: Pieces | undefined;
-  /** The next request is answered in a later turn. */
   #isWaiting = false;
 
   constructor(socket: Socket, path: FastPath) {
@@ -448,7 +446,6 @@ export class FastConnection implements PacedWork {
     return false;
   }
 
-  /** Refuses the incomplete request behind the answers of this turn. */
   #refuseRest(code: string): void {
     this.queue.flush();
     this.#path.refuse(this.socket, code);

@@ -193,7 +193,6 @@ function sharedFields({ status, bytes }: SharedHead): readonly string[] {
   return [':status', String(status), ...fieldsOf(lines)];
 }
 
-/** Names and values of header lines; the last line is empty. */
 function fieldsOf(lines: readonly string[]): string[] {
   const fields: string[] = [];
   for (const line of lines) {

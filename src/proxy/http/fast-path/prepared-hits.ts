@@ -45,6 +45,7 @@ export interface PreparedRequest<Sink = AnswerQueue> {
   readonly isHead: boolean;
 }
 
+/** A request for a prepared hit. */
 export interface HitRequest<Sink> extends PreparedRequest<Sink> {
   readonly target: CachedTarget;
   readonly scope: CacheScope;
@@ -98,7 +99,6 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     return this.#find(request);
   }
 
-  /** Looks the answer up in memory, at the latest version for a read without one. */
   #find(request: HitRequest<Sink>): boolean {
     const { freshness } = this.#proxy;
     const { target, block, connection, admitted, nowMs } = request;
@@ -412,7 +412,6 @@ export class HitText implements HitWriter<AnswerQueue> {
     if (!isKept) connection.finish();
   }
 
-  /** Lines of limits and CORS. */
   #furtherLines(exposed: string, { admitted, block: { origin }, view }: PreparedRequest): string {
     const limits = admitted === undefined ? '' : ownLines(admitted.headers);
     return origin === undefined ? limits : limits + this.#corsLines.of(origin, exposed, view.headers);

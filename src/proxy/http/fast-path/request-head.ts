@@ -56,13 +56,19 @@ export function readHead(text: string, from: number, blocks: HeaderBlocks): Plai
   const end = text.indexOf(endOfHead, afterLine);
   if (end === -1) return undefined;
   const bodyFrom = end + endOfHead.length;
-  const lines = text.slice(afterLine, end);
-  // A line feed within the target would make one name of two requests with bodies (`postedName`).
-  if (method === 'POST' && text.indexOf('\n', begin) !== afterLine - 1) return undefined;
-  const framed = method === 'POST' ? takeLength(lines) : { lines, length: 0 };
-  const block = framed === undefined ? undefined : blocks.find(framed.lines, method === 'POST');
-  if (framed === undefined || block === undefined) return undefined;
-  return { method, target: text.slice(begin, afterTarget), block, bodyFrom, end: bodyFrom + framed.length };
+  let lines = text.slice(afterLine, end);
+  let length = 0;
+  if (method === 'POST') {
+    // A line feed within the target would make one name of two requests with bodies (`postedName`).
+    if (text.indexOf('\n', begin) !== afterLine - 1) return undefined;
+    const found = lengthLine.exec(lines);
+    length = Number(found?.[1]);
+    if (found === null || length > longestBody) return undefined;
+    // The same for all bodies of a client. A second length stays, and is unsupported.
+    lines = without(lines, found);
+  }
+  const block = blocks.find(lines, method === 'POST');
+  return block && { method, target: text.slice(begin, afterTarget), block, bodyFrom, end: bodyFrom + length };
 }
 
 function methodAt(text: string, from: number): PlainHead['method'] | undefined {
@@ -72,17 +78,6 @@ function methodAt(text: string, from: number): PlainHead['method'] | undefined {
 }
 
 const lengthLine = /(?:^|\r\n)content-length: ?(0|[1-9]\d{0,4})(?=\r\n|$)/i;
-
-/**
- * Takes the length out of the lines, which are then the same for all bodies of a client. A second length stays, and is
- * unsupported.
- */
-function takeLength(lines: string): { readonly lines: string; readonly length: number } | undefined {
-  const found = lengthLine.exec(lines);
-  const length = Number(found?.[1]);
-  if (found === null || length > longestBody) return undefined;
-  return { lines: without(lines, found), length };
-}
 
 /** Caches parsed blocks by their text, which clients of one kind share. */
 export class HeaderBlocks {
@@ -106,8 +101,8 @@ export class HeaderBlocks {
     if (text.length > longestBlock) return undefined;
     const known = this.#parsed.get(text);
     if (known !== undefined || this.#parsed.has(text)) return known;
-    const conditional = takeCondition(text);
-    if (conditional !== undefined) return this.#withCondition(conditional);
+    const condition = conditionLine.exec(text);
+    if (condition !== null) return this.#withCondition(without(text, condition), condition[1] ?? '');
     // A substring would keep the text of the whole chunk in memory.
     const own = ownCopy(text);
     const block = readBlock(own);
@@ -117,13 +112,8 @@ export class HeaderBlocks {
     return block;
   }
 
-  #withCondition({
-    lines,
-    condition,
-  }: {
-    readonly lines: string;
-    readonly condition: string;
-  }): HeaderBlock | undefined {
+  /** `lines`: without the condition, so that they are the same for all targets of a client. */
+  #withCondition(lines: string, condition: string): HeaderBlock | undefined {
     const block = this.#lookUp(lines);
     // A second condition.
     if (block === undefined || block.condition !== undefined) return undefined;
@@ -142,13 +132,6 @@ interface FoundBlock {
 const noBlock: FoundBlock = { text: '', block: undefined };
 
 const conditionLine = /(?:^|\r\n)if-none-match: ?((?:[!-~](?:[\t -~]*[!-~])?)?)(?=\r\n|$)/i;
-
-/** Takes the condition out of the lines, which are then the same for all targets of a client. */
-function takeCondition(lines: string): { readonly lines: string; readonly condition: string } | undefined {
-  const found = conditionLine.exec(lines);
-  if (found === null) return undefined;
-  return { lines: without(lines, found), condition: found[1] ?? '' };
-}
 
 function without(lines: string, found: RegExpExecArray): string {
   const before = lines.slice(0, found.index);

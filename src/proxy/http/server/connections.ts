@@ -44,10 +44,8 @@ interface ConnectionActivity {
   quietSinceMs: number;
 }
 
-/** Interval at which a drain closes idle connections. */
 const sweepMs = 50;
 const sampleMs = 1_000;
-/** A connection quiet for less than this is not idle. */
 const idleMs = 1_000;
 /** A connection above the bound has this long to send the request that its 503 answers. */
 const refusalMs = 2_000;
@@ -58,7 +56,6 @@ export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #now: () => number;
   readonly #open = new Map<Socket, ConnectionActivity>();
-  /** Connections above the bound that wait for their 503. */
   readonly #refused = new Set<Socket>();
   /** `bytesRead` of connections without a request at the previous check. */
   readonly #silent = new WeakMap<Socket, number>();

@@ -24,10 +24,10 @@ export function bindSession(session: Http2Session, socket: Socket): void {
  * content type), `:authority` as host, and `chunked` for a body of unannounced length.
  */
 export class H2Request extends Http2ServerRequest {
-  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, options: object, raw: readonly string[]) {
+  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, raw: readonly string[]) {
     const own = ownHeaders(stream, raw);
     // Node reads method and path from the headers: the prototype has them, and listings of own headers omit them.
-    super(stream, Object.assign(Object.create(pseudoHeaders(headers)), own.headers), options, own.raw);
+    super(stream, Object.assign(Object.create(pseudoHeaders(headers)), own.headers), {}, own.raw);
     const session = stream.session;
     const socket = session === undefined ? undefined : socketOf.get(session);
     Object.defineProperty(this, 'socket', { value: socket ?? gone });

@@ -59,7 +59,6 @@ class PacedInput implements PacedWork {
   readonly #take: TakeInput;
   readonly #shares: TurnShares;
   #chunk: Buffer | undefined;
-  /** The shares do the rest, in a later turn. */
   #isWaiting = false;
   #isReading = false;
   /** The socket has ended, and the chunk is its last. */
@@ -178,7 +177,6 @@ class PacedInput implements PacedWork {
   }
 }
 
-/** Whether it begins one request at most. */
 function isOneSlice(chunk: Buffer): boolean {
   if (chunk.length > longestSlice) return false;
   const end = chunk.indexOf(endOfHead, 0, 'latin1');

@@ -64,9 +64,9 @@ export class TlsListener {
   #takeHttp1: (socket: Socket) => void = () => undefined;
   /** Handles each stream within its client's share of a turn. */
   takeStream = (received: ReceivedStream): void => this.passStream(received);
-  #compatibility: (...received: ReceivedStream) => void = () => undefined;
-  /** Handles the stream that is being passed on. */
-  #serveNext: RequestListener | undefined;
+  /** Emits the requests of streams, once `wrap` has set it. */
+  #server: Server | undefined;
+  #handlers: H2Handlers | undefined;
 
   /** Throws when certificate and key do not match. */
   constructor(options: TlsListenerOptions) {
@@ -96,8 +96,9 @@ export class TlsListener {
 
   /** Puts TLS ahead of `server`, and HTTP/2 beside it: `server` emits the requests of both. */
   wrap(server: Server, handlers: H2Handlers): Server {
-    const h2 = this.#createH2(server, handlers);
-    this.#takeStreams(h2);
+    this.#server = server;
+    this.#handlers = handlers;
+    const h2 = this.#createH2();
     const raw = new Map<string, Socket>();
     this.#takeHttp1 = intercept(server, (socket) => {
       const name = nameOf(socket);
@@ -126,34 +127,26 @@ export class TlsListener {
     return passOn;
   }
 
-  /** Passes a stream to HTTP/2's compatibility layer. `serve`: handles its request in place of the HTTP listener. */
+  /** Answers the request of a stream at the end of the turn. `serve`: in place of the HTTP/1.1 server. */
   passStream(received: ReceivedStream, serve?: RequestListener): void {
     const [stream] = received;
-    const pass = (): void => {
-      // The layer emits 'request' before it returns.
-      this.#serveNext = serve;
-      this.#compatibility(...received);
-      this.#serveNext = undefined;
-    };
     const open = this.sessions.of(stream);
     // A stream that its client has reset by the end of the turn reaches no node.
-    if (open === undefined) pass();
-    else open.defer(stream, serve !== undefined, pass);
+    if (open === undefined) this.#begin(received, serve);
+    else open.defer(stream, serve !== undefined, () => this.#begin(received, serve));
   }
 
-  /** Puts the share of a turn ahead of HTTP/2's compatibility layer. */
-  #takeStreams(h2: Http2Server): void {
-    const [compatibility, ...others] = h2.listeners('stream') as ((...received: ReceivedStream) => void)[];
-    if (compatibility === undefined || others.length > 0) {
-      throw new Error('the HTTP/2 server has not exactly one listener for streams');
-    }
-    this.#compatibility = compatibility.bind(h2);
-    h2.removeAllListeners('stream');
-    h2.on('stream', (...received: ReceivedStream) => {
-      const open = this.sessions.of(received[0]);
-      if (open === undefined) this.takeStream(received);
-      else open.take(received[0], () => this.takeStream(received));
-    });
+  /** Makes a request of a stream, and passes it on as Node's `onServerStream` (internal/http2/compat) does. */
+  #begin([stream, headers, , raw]: ReceivedStream, serve: RequestListener | undefined): void {
+    const ofStream = { request: new H2Request(stream, headers, raw), response: new H2Response(stream) };
+    this.sessions.of(stream)?.begin(stream);
+    // An empty body may end ahead of the request, which awaits that event (hostile/tls.test.ts).
+    if (stream.readableEnded) ofStream.request.push(null);
+    const { request, response } = ofStream as unknown as { request: IncomingMessage; response: ServerResponse };
+    if (!stream.endAfterHeaders) this.#bound(stream, request, response);
+    if (serve !== undefined) serve(request, response);
+    else if (headers[':method'] === 'CONNECT') this.#handlers?.connect(request, response);
+    else this.#server?.emit(eventOf(headers.expect), request, response);
   }
 
   #startSession(h2: Http2Server, socket: TLSSocket): void {
@@ -164,10 +157,8 @@ export class TlsListener {
     h2.emit('connection', socket);
   }
 
-  #createH2(server: Server, handlers: H2Handlers): Http2Server {
+  #createH2(): Http2Server {
     const h2 = createH2Server({
-      Http2ServerRequest: H2Request as never,
-      Http2ServerResponse: H2Response as never,
       settings: {
         maxConcurrentStreams: mostStreams,
         enablePush: false,
@@ -182,30 +173,20 @@ export class TlsListener {
       streamResetBurst: 200,
       streamResetRate: 50,
     });
-    const take =
-      (serve: RequestListener) =>
-      (request: H2Request, response: H2Response): void => {
-        this.sessions.of(request.stream)?.begin(request.stream);
-        // An empty body may end ahead of the layer, which awaits that event (hostile/tls.test.ts).
-        if (request.stream.readableEnded) request.push(null);
-        this.#bound(request, response, handlers);
-        const handler = this.#serveNext ?? serve;
-        handler(request as unknown as IncomingMessage, response as unknown as ServerResponse);
-      };
-    for (const event of ['request', 'checkContinue', 'checkExpectation'] as const)
-      h2.on(event, take((request, response) => void server.emit(event, request, response)) as never);
-    h2.on('connect', take(handlers.connect) as never);
+    h2.on('stream', (...received: ReceivedStream) => {
+      const open = this.sessions.of(received[0]);
+      if (open === undefined) this.takeStream(received);
+      else open.take(received[0], () => this.takeStream(received));
+    });
     return h2;
   }
 
   /** Bounds the time of a request's body, and stops reading it once the answer is complete. */
-  #bound(request: H2Request, response: H2Response, handlers: H2Handlers): void {
-    const { stream } = request;
-    if (stream.endAfterHeaders) return;
+  #bound(stream: ServerHttp2Stream, request: IncomingMessage, response: ServerResponse): void {
     const timer = setTimeout(() => {
       if (request.readableEnded || stream.destroyed || response.headersSent) return;
       const late = new GatewayError('requestTimeout', 'the request did not arrive in time');
-      handlers.refuse(request as unknown as IncomingMessage, response as unknown as ServerResponse, late);
+      this.#handlers?.refuse(request, response, late);
     }, this.#options.times.requestMs);
     request.once('end', () => clearTimeout(timer));
     stream.once('close', () => clearTimeout(timer));
@@ -223,6 +204,13 @@ export class TlsListener {
   }
 }
 
+/** The event of Node's server for a request with this `Expect`. */
+function eventOf(expect: string | undefined): string {
+  if (expect === undefined) return 'request';
+  return expect === '100-continue' ? 'checkContinue' : 'checkExpectation';
+}
+
+/** Unique among open connections. */
 function nameOf({ remoteAddress, remotePort, localAddress }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress}`;
 }

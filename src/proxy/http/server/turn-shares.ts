@@ -21,7 +21,6 @@ interface ClientShare {
 const shareMs = 2;
 /** Time of all waiting work in one turn: with many clients the shares are smaller. */
 const turnMs = 8;
-/** Time of one connection before the next one of the same client. */
 const connectionMs = 0.5;
 
 /** The shares of all clients in the current turn. */

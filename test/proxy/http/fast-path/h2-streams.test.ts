@@ -97,23 +97,6 @@ test('a drain waits for the hits that clients still read, then every connection 
   assert.ok(performance.now() - sinceMs < 5_000);
 });
 
-test('a newcomer displaces an idle connection, and not one with an unread hit', async (t) => {
-  const { gateway, ca } = await hitsOverTls(t, { config: { listen: { maxConnections: 2 } } });
-  const before = await gateway.metric(known);
-  const busy = h2Client(t, gateway, ca, 0);
-  const answer = askH2(busy, { path });
-  await until(async () => (await gateway.metric(known)) > before);
-  const idle = h2Client(t, gateway, ca);
-  assert.equal((await askH2(idle, { path })).status, 200);
-  const displaced = closed(idle);
-  // A connection counts as idle a second after its last bytes.
-  await until(async () => (await askH2(h2Client(t, gateway, ca), { path })).status === 200);
-  await displaced;
-  assert.equal(busy.destroyed, false);
-  openWindow(busy);
-  assert.equal((await answer).status, 200);
-});
-
 test('rapid resets of hits and misses cost their client the connection, and no other client anything', async (t) => {
   const { gateway, ca } = await hitsOverTls(t);
   const hostile = await tlsSocket(t, gateway.port, { ca, ALPNProtocols: ['h2'] });

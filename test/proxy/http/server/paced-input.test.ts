@@ -1,14 +1,14 @@
 /** Pipelines wait for their turn: none is cut off, and no answer is lost or out of order. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { connect, type AddressInfo, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import { TurnShares } from '../../../../src/proxy/http/server/turn-shares.ts';
 import { paceInput } from '../../../../src/proxy/http/server/paced-input.ts';
 import { until } from '../../../support/eventually.ts';
 import { nodeAndGateway, probeAt } from '../../../support/gateway.ts';
+import { listen } from '../../../support/listen.ts';
 import { answersIn } from '../../../support/raw-http.ts';
 import { askH1, authority } from '../../../support/tls.ts';
 
@@ -65,10 +65,7 @@ test('one read begins few requests in a turn, and those of another client are no
     response.end('x');
   });
   paceInput(server, new TurnShares(() => nowMs));
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => server.close());
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(t, server);
   const counting = setInterval(() => undefined, 1);
   t.after(() => clearInterval(counting));
   let isOver = false;
@@ -94,10 +91,7 @@ for (const bytes of [100, 3_000_000]) {
       response.end(Buffer.alloc(bytes, 'x'));
     });
     paceInput(server, new TurnShares());
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    t.after(() => server.close().closeAllConnections());
-    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1');
+    const socket = connect(await listen(t, server), '127.0.0.1');
     t.after(() => socket.destroy());
     socket.pause();
     socket.write(`GET / HTTP/1.1\r\nHost: a\r\n${fields}\r\n`.repeat(60));
