@@ -157,44 +157,45 @@ test('LEDGERGATE_CONFIG names the file, --upstream replaces its fleet', async (t
   assert.equal(dialect, 'aptos');
 });
 
-test('an empty variable counts as not set', async (t) => {
-  const { listen } = await effective([configFile(t, oneUpstream)], { LEDGERGATE_PORT: '', LEDGERGATE_UPSTREAM: '' });
-
-  assert.equal(listen.port, 8080);
-});
-
-test('a variable of Kubernetes for a Service called ledgergate is not read as a port', async (t) => {
-  const env = {
+for (const [what, env] of Object.entries({
+  'an empty variable': { LEDGERGATE_PORT: '', LEDGERGATE_UPSTREAM: '' },
+  'a variable of Kubernetes for a Service called ledgergate': {
     LEDGERGATE_PORT: 'tcp://10.96.0.7:8080',
     LEDGERGATE_PORT_8080_TCP: 'tcp://10.96.0.7:8080',
     LEDGERGATE_PORT_8080_TCP_PROTO: 'tcp',
     LEDGERGATE_SERVICE_HOST: '10.96.0.7',
     LEDGERGATE_SERVICE_PORT: '8080',
-  };
+  },
+})) {
+  test(`${what} counts as not set`, async (t) => {
+    const { code, out, err } = await call(['config', configFile(t, oneUpstream)], env);
 
-  const { code, out, err } = await call(['config', configFile(t, oneUpstream)], env);
-
-  assert.deepEqual({ code, err }, { code: 0, err: '' });
-  assert.match(out, /port: 8080/);
-});
-
-test('a variable that looks like a slip of ours is warned about', async (t) => {
-  const { err } = await call(['config', configFile(t, oneUpstream)], { LEDGERGATE_UPSTREAMS: 'http://b/v1' });
-
-  assert.equal(err, 'warning: LEDGERGATE_UPSTREAMS is not read by anything (did you mean "LEDGERGATE_UPSTREAM"?)');
-});
-
-test('a wrong variable is reported by its name', async (t) => {
-  const file = configFile(t, oneUpstream);
-
-  assert.deepEqual(await call(['config', file], { LEDGERGATE_PORT: '80 80' }), {
-    code: 2,
-    out: '',
-    err: 'LEDGERGATE_PORT: listen.port: expected a whole number from 0 to 65535, got "80 80"',
+    assert.deepEqual({ code, err }, { code: 0, err: '' });
+    assert.match(out, /port: 8080/);
   });
-  const { err } = await call(['check', file], { LEDGERGATE_OFFLINE: 'maybe' });
-  assert.equal(err, 'ledgergate: LEDGERGATE_OFFLINE: expected true or false, got "maybe"');
-});
+}
+
+for (const [command, env, code, err] of [
+  [
+    'config',
+    { LEDGERGATE_PORT: '80 80' },
+    2,
+    'LEDGERGATE_PORT: listen.port: expected a whole number from 0 to 65535, got "80 80"',
+  ],
+  ['check', { LEDGERGATE_OFFLINE: 'maybe' }, 2, 'ledgergate: LEDGERGATE_OFFLINE: expected true or false, got "maybe"'],
+  [
+    'config',
+    { LEDGERGATE_UPSTREAMS: 'http://b/v1' },
+    0,
+    'warning: LEDGERGATE_UPSTREAMS is not read by anything (did you mean "LEDGERGATE_UPSTREAM"?)',
+  ],
+] as const) {
+  test(`a slip in ${Object.keys(env).join()} is reported by its name`, async (t) => {
+    const outcome = await call([command, configFile(t, oneUpstream)], env);
+
+    assert.deepEqual([outcome.code, outcome.err], [code, err]);
+  });
+}
 
 test('config masks what came from ${ENV}, and prints warnings beside it', async (t) => {
   const text = 'upstreams: [{ name: a, url: "http://node/${KEY}/v1" }]\nupstream: { maxAttempts: 1 }\n';

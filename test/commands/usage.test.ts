@@ -95,16 +95,6 @@ test('a wrong value is reported before a missing config', async () => {
   });
 });
 
-test('a wrong value is reported under the name of its flag', async () => {
-  const { code, err } = await call(['config', '--upstream', 'http://n/v1', '--port', 'abc', '--log-level', 'inf']);
-
-  assert.equal(code, 2);
-  assert.deepEqual(err.split('\n'), [
-    '--port: listen.port: expected a whole number from 0 to 65535, got "abc"',
-    '--log-level: log.level: expected "trace", "debug", "info", "warn", "error", "fatal" or "silent", got "inf" (did you mean "info"?)',
-  ]);
-});
-
 // A person starts a gateway on a terminal.
 
 const cwd = fileURLToPath(new URL('../..', import.meta.url));

@@ -1,70 +1,40 @@
 import assert from 'node:assert/strict';
-import { existsSync, writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { configFile } from '../../config/config-file.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { nodeVersions, withoutNode } from '../../support/runs.ts';
 import { call, start } from '../command-line.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 
-/** Lines of `check` below its table, for a store at `path`, or in a folder of the test. */
-async function checked(t: TestContext, pathIn: (folder: string) => string, maxBytes = '64MiB') {
-  const folder = temporaryFolder(t);
-  const node = await fakeNode(t, {});
-  const path = pathIn(folder);
-  const store = `cache:\n  store: { path: "${path}", maxBytes: ${maxBytes} }\n`;
-  const file = configFile(t, `upstreams:\n  - { name: n0, url: "${node.url}" }\n${store}`);
-  const { code, out } = await call(['check', file]);
-  return {
-    code,
-    path,
-    lines: out
-      .slice(out.indexOf('\n\n') + 2)
-      .replaceAll(file, 'F')
-      .split('\n'),
-  };
-}
+const closed =
+  'F:4:18: cache.store.path: its folder cannot be used: it is missing, or closed to this user\nF: 1 problem';
+const stores: readonly (readonly [name: string, found: RegExp | string, code: number, maxBytes?: string])[] = [
+  ['store', 'F: fine', 0],
+  ['gone/store', closed, 1],
+  ['file', /^F:4:18: cache\.store\.path: its folder cannot be used/, 1],
+  ['.', /cache\.store\.maxBytes is more than the disk has free: 1000000\.0 GiB beside/, 0, '1000000GiB'],
+];
 
-test('a folder that the gateway can create is fine, and is not created', async (t) => {
-  const { code, path, lines } = await checked(t, (folder) => join(folder, 'store'));
+for (const [name, found, code, maxBytes = '64MiB'] of stores) {
+  test(`a store of ${maxBytes} at ${name}: exit code ${code}, and nothing is created`, async (t) => {
+    const folder = temporaryFolder(t);
+    writeFileSync(join(folder, 'file'), '');
+    const node = await fakeNode(t, {});
+    const store = `cache:\n  store: { path: "${join(folder, name)}", maxBytes: ${maxBytes} }\n`;
+    const file = configFile(t, `upstreams:\n  - { name: n0, url: "${node.url}" }\n${store}`);
 
-  assert.deepEqual({ code, lines }, { code: 0, lines: ['F: fine'] });
-  assert.equal(existsSync(path), false);
-});
+    const { code: ended, out } = await call(['check', file]);
 
-test('a folder in one that is missing is reported at its key', async (t) => {
-  const { code, lines } = await checked(t, (folder) => join(folder, 'gone', 'store'));
-
-  assert.deepEqual(
-    { code, lines },
-    {
-      code: 1,
-      lines: [
-        'F:4:18: cache.store.path: its folder cannot be used: it is missing, or closed to this user',
-        'F: 1 problem',
-      ],
-    },
-  );
-});
-
-test('a file in place of the folder is reported', async (t) => {
-  const { code, lines } = await checked(t, (folder) => {
-    writeFileSync(join(folder, 'store'), '');
-    return join(folder, 'store');
+    const text = out.slice(out.indexOf('\n\n') + 2).replaceAll(file, 'F');
+    assert.equal(ended, code);
+    if (typeof found === 'string') assert.equal(text, found);
+    else assert.match(text, found);
+    assert.deepEqual(readdirSync(folder), ['file']);
   });
-
-  assert.equal(code, 1);
-  assert.match(lines[0] ?? '', /^F:4:18: cache\.store\.path: its folder cannot be used/);
-});
-
-test('a store larger than the disk is a warning', async (t) => {
-  const { code, lines } = await checked(t, (folder) => folder, '1000000GiB');
-
-  assert.equal(code, 0);
-  assert.match(lines.join('\n'), /cache\.store\.maxBytes is more than the disk has free: 1000000\.0 GiB beside/);
-});
+}
 
 const oneNode = 'upstreams:\n  - { name: n0, url: "http://127.0.0.1:9" }\n';
 const withStore = `${oneNode}cache:\n  store: { path: store }\n`;

@@ -7,11 +7,12 @@ import { interpolate } from '../../../src/config/source/yaml-source.ts';
 import { configFile, loadText, problemsOf } from '../config-file.ts';
 
 test('${NAME} is the variable, $${ is a literal ${', () => {
-  const env = { HOST: 'node', EMPTY: '' };
+  const env = { HOST: 'node', EMPTY: '', OTHER: '${HOST}' };
   const table = {
     'http://${HOST}/v1': 'http://node/v1',
     '${HOST}${HOST}': 'nodenode',
     '[${EMPTY}]': '[]',
+    '${OTHER}': '${HOST}',
     '$${HOST}': '${HOST}',
     '$HOST {HOST} $ {HOST}': '$HOST {HOST} $ {HOST}',
   };
@@ -21,10 +22,6 @@ test('${NAME} is the variable, $${ is a literal ${', () => {
       { value, faults: [] },
     );
   }
-});
-
-test('the value of a variable is not interpolated again', () => {
-  assert.equal(interpolate('${A}', { env: { A: '${B}', B: 'x' } }).value, '${B}');
 });
 
 test('faults name the variable', () => {
