@@ -9,10 +9,7 @@ const rights = ['address', 'operation', 'origin', 'function'] as const;
 /** One of them. */
 export type Right = (typeof rights)[number];
 
-/**
- * Refusals without a client. `unread`: the key may be valid, but not all keys have been read yet; `busy`: the token may be,
- * but too many are being verified.
- */
+/** Refusals without a client. `unread`: not all keys have been read yet; `busy`: too many tokens are being verified. */
 const clientless = ['no key', 'bad key', 'misplaced key', 'bad token', 'unread', 'busy'] as const;
 const tokenResults = ['ok', 'bad token', 'unread', 'busy'] as const;
 /** Refusals of a client. `not counted`: limits could not count the request. */
@@ -166,13 +163,12 @@ function createKeyCounts(registry: Registry): (key: string) => ChargeCounts {
     help: 'What requests cost, in the units of access.costs, by key.',
     labels: { key: labelSources.key },
   });
+  const countsOf = lookedUpOnce((key) => ({
+    requests: byEach((outcome) => requests.of({ key, outcome })),
+    cost: cost.of({ key }),
+  }));
   let keys = 0;
-  const rest = lookedUpOnce(countsOfKey);
-  return lookedUpOnce((key) => ((keys += 1) > mostKeys ? rest(others) : countsOfKey(key)));
-
-  function countsOfKey(key: string): ChargeCounts {
-    return { requests: byEach((outcome) => requests.of({ key, outcome })), cost: cost.of({ key }) };
-  }
+  return lookedUpOnce((key) => countsOf((keys += 1) > mostKeys ? others : key));
 }
 
 function byEach(count: (outcome: UsageOutcome) => Count): ChargeCounts['requests'] {

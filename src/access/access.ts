@@ -47,10 +47,7 @@ interface Routed {
   readonly route: { readonly charge?: 'none' | 'holder' };
   /** Computed for authenticated requests only. */
   readonly operation: AccessOperation;
-  /**
-   * The parsed read; absent until the body of a view is read. `functionId`: canonical, of a view; absent: the function is
-   * not certain.
-   */
+  /** Absent until the body of a view is read. `functionId`: canonical, of a view; absent: it is not certain. */
   readonly read?: { readonly functionId?: string | undefined };
 }
 
@@ -103,10 +100,7 @@ export class Access {
     return this.#principals.header;
   }
 
-  /**
-   * Decides on a request by its key, token or address, its rights and its limits; `undefined`: its route needs none of
-   * them. `known`: for headers that come again. Never throws.
-   */
+  /** Decides on a request; `undefined`: its route needs no key. `known`: for headers that come again. Never throws. */
   decide(request: Request, match: Routed, known?: KnownKey): AdmittedRequest | LateAdmission | undefined {
     const { charge } = match.route;
     if (charge === 'none' || (charge === 'holder' && this.#isAnonymous(request))) return undefined;
@@ -122,10 +116,7 @@ export class Access {
     };
   }
 
-  /**
-   * Records the function of an admitted view. Throws `GatewayError` 403 for one that the plan does not admit. `undefined`:
-   * the function is not certain.
-   */
+  /** Records the function of a view; `undefined`: not certain. Throws `GatewayError` 403 for one that is denied. */
   requireFunction(admitted: AdmittedRequest, functionId: string | undefined): void {
     admitted.functionId = functionId;
     const { plan } = admitted.principal;
@@ -151,10 +142,7 @@ export class Access {
     return this.#limits.isRefusing;
   }
 
-  /**
-   * The `clientOf` ahead of `decide`, which counts refusals; `undefined`: it will refuse the request. A token that is not
-   * verified yet counts for its network.
-   */
+  /** `clientOf` ahead of `decide`, which counts refusals; `undefined`: it will refuse the request. */
   tenantOf(request: Request, known: KnownKey): string | undefined {
     const found = this.#find(request, known);
     if (found === 'unverified') return clientOf(request.socket);

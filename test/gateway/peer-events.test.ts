@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { LocalUsage } from '../../src/access/usage/local-usage.ts';
+import { LocalUsage } from '../../src/access/usage/usage-store.ts';
 import { keyOn } from '../../src/cache/key.ts';
 import { Bus, type PeerEvent } from '../../src/gateway/bus.ts';
 import { buildServing, startServing } from '../../src/gateway/serving.ts';

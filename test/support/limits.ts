@@ -101,6 +101,18 @@ export async function replica(t: TestContext, options: ReplicaOptions = {}): Pro
   };
 }
 
+/** Replicas that share the Redis at `url`, each with a connection of its own. */
+export async function sharing(
+  t: TestContext,
+  { url }: { readonly url: string },
+  count: number,
+  options: ReplicaOptions = {},
+) {
+  const all: Replica[] = [];
+  while (all.length < count) all.push(await replica(t, { target: { kind: 'single', url }, ...options }));
+  return all as [Replica, Replica, ...Replica[]];
+}
+
 export function planOf(bounds: Parameters<typeof planConfig>[0]): Plan {
   return principals.planOf('free', planConfig(bounds));
 }

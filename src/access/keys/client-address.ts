@@ -80,10 +80,7 @@ export function clientOf(
   return name === undefined ? tenant : `tenant ${tenant}`;
 }
 
-/**
- * The network that limits count, in one spelling: the IPv4 address, or the /64 that an IPv6 customer gets at least. A
- * text that is no address is returned unchanged.
- */
+/** The network that limits count, in one spelling: an IPv4 address, or the /64 that an IPv6 customer gets at least. */
 export const countedNetwork = remembered(networkOf);
 
 /** Remembers the last result: a client repeats its address, and parsing one takes a microsecond. */

@@ -267,28 +267,24 @@ function keysFileWarnings(file: string, { keys }: KeysFile): readonly string[] {
   ];
 }
 
-/** Problems and warnings of the keys file that the config names; none without one. Throws ConfigError when no key can be read. */
-export function inspectKeysFile({ config, whereIs }: Pick<LoadedConfig, 'config' | 'whereIs'>): {
+/** Problems and warnings of the keys file that the config names. Throws ConfigError when no key can be read. */
+export function inspectKeysFile({ config: { access }, whereIs }: Pick<LoadedConfig, 'config' | 'whereIs'>): {
   readonly problems: readonly Problem[];
   readonly warnings: readonly string[];
 } {
-  const { access } = config;
   const file = access?.keys.file;
   if (access === undefined || file === undefined) return { problems: [], warnings: [] };
-  const read = readKeysFile(textOf(file, whereIs), file, new Set(Object.keys(access.plans)));
-  return { problems: read.problems, warnings: keysFileWarnings(file, read) };
-}
-
-/** Throws ConfigError at the key of the config that names the file. */
-function textOf(file: string, whereIs: LoadedConfig['whereIs']): string {
+  let text: string;
   try {
-    return WatchedFiles.read(file);
+    text = WatchedFiles.read(file);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const path = ['access', 'keys', 'file'];
     const message = `${error.message}; \`ledgergate keys create\` makes a file with its first key`;
     throw new ConfigError([{ where: whereIs(path), path, message }]);
   }
+  const read = readKeysFile(text, file, new Set(Object.keys(access.plans)));
+  return { problems: read.problems, warnings: keysFileWarnings(file, read) };
 }
 
 /**
@@ -319,10 +315,7 @@ export function readKeysFile(text: string, file: string, plans?: ReadonlySet<str
   return { text, keys, refused, problems: new ConfigError(problems).problems };
 }
 
-/**
- * One key from a field in Redis; `undefined` when it is invalid. `text`: JSON with the fields of the file, `sha256` is
- * optional.
- */
+/** One key from a field in Redis; `undefined` when it is invalid. `text`: JSON with the fields of the file. */
 export function findKey(sha256: string, text: string): KeyRecord | undefined {
   try {
     const checked = keySchema.safeParse({ ...(JSON.parse(text) as object), sha256 });

@@ -111,16 +111,28 @@ export class IssuerKeys {
 
   async #renew(): Promise<void> {
     clearTimeout(this.#timer);
-    let retryMs: number | undefined;
+    const { metrics, journal } = this.#context;
+    const { signal } = this.#closing;
+    let pauseMs: number | undefined;
     try {
-      const { keys } = await readKeys(this.#config, this.#closing.signal);
+      const { keys } = await readKeys(this.#config, signal);
       await this.#take(keys);
-      this.#reportRead();
+      if (signal.aborted) return;
+      metrics.reloaded('issuer', 'ok');
+      if (this.#circuit.isOpen) journal.record('issuer back', {}, 'keys of the issuer of tokens are readable again');
+      this.#circuit.endTrial(true, performance.now());
     } catch (error) {
-      retryMs = this.#reportUnread(error);
+      if (signal.aborted) return;
+      metrics.reloaded('issuer', 'failed');
+      if (!this.#circuit.isOpen) {
+        const consequence = this.#set === undefined ? 'no token is accepted' : 'the keys in force stay';
+        const message = `keys of the issuer of tokens are unreadable: ${consequence}`;
+        journal.record('issuer away', { reason: reasonOf(error) }, message);
+      }
+      const nowMs = performance.now();
+      pauseMs = this.#circuit.endTrial(false, nowMs) ?? this.#circuit.fail('unread', nowMs, nowMs);
     }
-    if (this.#closing.signal.aborted) return;
-    this.#timer = setTimeout(() => void this.renew(), retryMs ?? this.#renewMs).unref();
+    this.#timer = setTimeout(() => void this.renew(), pauseMs ?? this.#renewMs).unref();
   }
 
   async #take(keys: readonly PublicKey[]): Promise<void> {
@@ -132,31 +144,6 @@ export class IssuerKeys {
     this.#text = text;
     this.#onChange(this.#set, before);
     this.#context.journal.record('issuer read', { keys: keys.length }, 'keys of the issuer of tokens were read');
-  }
-
-  #reportRead(): void {
-    if (this.#closing.signal.aborted) return;
-    this.#context.metrics.reloaded('issuer', 'ok');
-    if (!this.#circuit.isOpen) return;
-    this.#circuit.endTrial(true, performance.now());
-    this.#context.journal.record('issuer back', {}, 'keys of the issuer of tokens are readable again');
-  }
-
-  /** Returns the pause before the next read, in ms; `undefined` after the close. */
-  #reportUnread(error: unknown): number | undefined {
-    if (this.#closing.signal.aborted) return undefined;
-    this.#context.metrics.reloaded('issuer', 'failed');
-    const nowMs = performance.now();
-    if (!this.#circuit.isOpen) {
-      const consequence = this.#set === undefined ? 'no token is accepted' : 'the keys in force stay';
-      const fields = { reason: reasonOf(error) };
-      this.#context.journal.record(
-        'issuer away',
-        fields,
-        `keys of the issuer of tokens are unreadable: ${consequence}`,
-      );
-    }
-    return this.#circuit.endTrial(false, nowMs) ?? this.#circuit.fail('unread', nowMs, nowMs);
   }
 }
 
@@ -199,16 +186,13 @@ async function fetchText({ origin, pathname, search }: URL, signal: AbortSignal)
   }
 }
 
-/**
- * The keys of a set that verify one of the `algorithms`; `wrong`: keys for signatures that are malformed or too short.
- * Throws when no key is left.
- */
+/** The keys that verify one of the `algorithms`; `wrong`: malformed or too short ones. Throws when no key is left. */
 export function parseKeySet(
   text: string,
   algorithms: readonly string[],
 ): { readonly keys: readonly PublicKey[]; readonly wrong: number } {
   const given = findKeys(text);
-  if (given === undefined) throw new UnreadError('no key set');
+  if (!Array.isArray(given)) throw new UnreadError('no key set');
   if (given.length > mostKeys) throw new UnreadError(`more than ${mostKeys} keys`);
   const parsed = given.map((one) => parseKey(one, algorithms));
   const keys = parsed.filter((key) => typeof key === 'object');
@@ -216,10 +200,9 @@ export function parseKeySet(
   return { keys, wrong: parsed.filter((key) => key === 'wrong').length };
 }
 
-function findKeys(text: string): readonly unknown[] | undefined {
+function findKeys(text: string): unknown {
   try {
-    const { keys } = Object(JSON.parse(text)) as { readonly keys?: unknown };
-    return Array.isArray(keys) ? keys : undefined;
+    return (Object(JSON.parse(text)) as { readonly keys?: unknown }).keys;
   } catch {
     return undefined;
   }

@@ -57,11 +57,9 @@ export class Tokens {
   readonly keys: IssuerKeys;
   readonly #config: JwtConfig;
   readonly #metrics: TokensContext['metrics'];
-  readonly #onForgotten: () => void;
   /** Both by SHA-256. An attacker cannot choose digests, so a comparison whose time varies reveals nothing. */
   readonly #verified = new LRUCache<string, VerifiedToken>({ max: mostTokens });
-  /** Unix time in ms until which a token is refused. */
-  readonly #refused = new LRUCache<string, number>({ max: mostTokens });
+  readonly #refused = new LRUCache<string, true>({ max: mostTokens, ttl: refusedMs });
   readonly #inFlight = new Map<string, Promise<Result>>();
   readonly #ofNetwork = new Map<string, number>();
   #waiting = 0;
@@ -70,16 +68,16 @@ export class Tokens {
   constructor(config: JwtConfig, context: TokensContext, onForgotten: () => void) {
     this.#config = config;
     this.#metrics = context.metrics;
-    this.#onForgotten = onForgotten;
-    this.keys = new IssuerKeys(config, context, (next, before) => this.#forget(next, before));
+    this.keys = new IssuerKeys(config, context, (next, before) => {
+      if (this.#forget(next, before)) onForgotten();
+    });
   }
 
   /** The result of a token's verification; `undefined`: it has to be verified. `sha256`: of the token. `nowMs`: Unix time. */
   find(sha256: string, nowMs: number): VerifiedToken | 'bad token' | undefined {
     const verified = this.#verified.get(sha256);
     if (verified !== undefined) return nowMs < verified.expiresAtMs ? verified : 'bad token';
-    const untilMs = this.#refused.get(sha256);
-    return untilMs !== undefined && nowMs < untilMs ? 'bad token' : undefined;
+    return this.#refused.has(sha256) ? 'bad token' : undefined;
   }
 
   /** Verifies a token, joining its verification in flight. Never rejects. `network`: of the client. */
@@ -110,20 +108,18 @@ export class Tokens {
 
   #remember(sha256: string, result: Result): void {
     if (typeof result === 'object') this.#verified.set(sha256, result);
-    else if (result === 'bad token') this.#refused.set(sha256, Date.now() + refusedMs);
+    else if (result === 'bad token') this.#refused.set(sha256, true);
     this.#metrics.tokenVerified(typeof result === 'object' ? 'ok' : result);
   }
 
-  /** A refused token may be valid under new keys; a valid one is so under the key that verified it alone. */
-  #forget({ byKid }: KeySet, before: KeySet | undefined): void {
+  /** A refused token may be valid under new keys; a valid one is so under the key that verified it alone. Returns whether any is gone. */
+  #forget({ byKid }: KeySet, before: KeySet | undefined): boolean {
     this.#refused.clear();
-    let isForgotten = false;
-    for (const [sha256, { kid }] of this.#verified.entries()) {
-      if (byKid.get(kid) === before?.byKid.get(kid) && kid !== undefined) continue;
-      this.#verified.delete(sha256);
-      isForgotten = true;
-    }
-    if (isForgotten) this.#onForgotten();
+    const gone = [...this.#verified.entries()].filter(([, { kid }]) => {
+      return kid === undefined || byKid.get(kid) !== before?.byKid.get(kid);
+    });
+    for (const [sha256] of gone) this.#verified.delete(sha256);
+    return gone.length > 0;
   }
 
   async #verify(token: string): Promise<Result> {

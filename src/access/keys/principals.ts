@@ -48,14 +48,13 @@ export interface Principal {
 
 /** By this prefix, scanners recognise leaked keys. */
 const prefix = 'lgk_';
-const randomByteCount = 32;
 
 /** Characters. Longer texts are no keys, and are hashed up to here only: the cost of a guess is bounded. */
 export const longestKey = 256;
 
 /** A new key, `lgk_` and 256 random bits, and its hash. */
 export function createKey(): { readonly key: string; readonly sha256: string } {
-  const key = prefix + randomBytes(randomByteCount).toString('base64url');
+  const key = prefix + randomBytes(32).toString('base64url');
   return { key, sha256: hashKey(key) };
 }
 
@@ -87,11 +86,9 @@ export interface KeyRecord {
   readonly plan: string;
   /** SHA-256 of the key: 64 hex digits, lower case. */
   readonly sha256: string;
-  /** Operations of the key, within those of its plan; absent: all of the plan's. */
+  /** Operations and origins within those of its plan, and networks of clients; absent: all. */
   readonly operations?: readonly AccessOperation[] | undefined;
-  /** Origins that may use the key, within those of its plan; absent: all of the plan's. */
   readonly origins?: readonly string[] | undefined;
-  /** Networks of the clients that may use the key; absent: any. */
   readonly addresses?: readonly string[] | undefined;
   /** Ms since 1970. Absent: never. */
   readonly expiresAtMs?: number | undefined;
@@ -104,6 +101,7 @@ export function describeKey({ expiresAtMs, sha256, ...key }: KeyRecord) {
   return { name, tenant, plan, operations, origins, addresses, expires, sha256Prefix: sha256.slice(0, 8) };
 }
 
+/** A key or token in force. */
 interface Credential {
   readonly principal: Principal;
   readonly expiresAtMs: number;
@@ -232,7 +230,10 @@ export class Principals {
       return known.entry.principal;
     }
     const credential = this.#credentialIn(headers);
-    if (credential === undefined) return this.#withoutKey(headers, connection);
+    if (credential === undefined) {
+      if (this.#anonymous === undefined) return 'no key';
+      return principalOf(this.#anonymous, undefined, countedNetwork(this.addressOf(headers, connection)));
+    }
     const found = this.#findCredential(credential, nowMs);
     if (known !== undefined) {
       known.generation = this.#generation;
@@ -256,11 +257,6 @@ export class Principals {
     return clientAddress(connection?.remoteAddress, claimed, this.#proxies);
   }
 
-  #withoutKey(headers: IncomingHttpHeaders, connection: Peer | undefined): Principal | 'no key' {
-    if (this.#anonymous === undefined) return 'no key';
-    return principalOf(this.#anonymous, undefined, countedNetwork(this.addressOf(headers, connection)));
-  }
-
   /** The text of a key or token; '' for another scheme; `undefined`: there is none. */
   #credentialIn(headers: IncomingHttpHeaders): string | undefined {
     const value = headers[this.header];
@@ -271,12 +267,10 @@ export class Principals {
   #findCredential(text: string, nowMs: number): Credential | KeyRejection | 'unverified' {
     const key = this.#findKey(text, nowMs);
     if (key !== undefined) return key;
-    if (this.#tokens !== undefined && isToken(text)) return this.#findToken(this.#tokens, text, nowMs);
-    return this.#records.file === undefined || this.#records.redis === undefined ? 'unread' : 'bad key';
-  }
-
-  #findToken(tokens: Tokens, token: string, nowMs: number): Credential | 'bad token' | 'unverified' {
-    const verified = tokens.find(hashKey(token), nowMs) ?? 'unverified';
+    if (this.#tokens === undefined || !isToken(text)) {
+      return this.#records.file === undefined || this.#records.redis === undefined ? 'unread' : 'bad key';
+    }
+    const verified = this.#tokens.find(hashKey(text), nowMs) ?? 'unverified';
     if (typeof verified === 'string') return verified;
     const principal = this.#principalOf(verified);
     return principal === undefined ? 'bad token' : { principal, expiresAtMs: verified.expiresAtMs };
@@ -359,10 +353,7 @@ function accountOf(plan: Plan, name: string | undefined, tenant: string): string
   return `${plan.name}:${own}`;
 }
 
-/**
- * The sender of requests. `name`: of its key; absent: none was sent. `own`: rights of its key within those of the plan;
- * absent ones: all of the plan's.
- */
+/** The sender of requests. `name`: of its key; absent: none was sent. The last: rights of its key within the plan's. */
 export function principalOf(
   plan: Plan,
   name: string | undefined,

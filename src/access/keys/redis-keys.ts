@@ -116,14 +116,9 @@ export class RedisKeys implements KeySource {
 
   async add({ sha256, ...fields }: NewKeyFields): Promise<readonly KeysChange[]> {
     if (this.#fields === undefined) throw notRead();
-    const isKnown = this.#fields.size > 0;
-    const answer = await this.#run(additionScript, [
-      sha256,
-      JSON.stringify(fields),
-      fields.name,
-      String(mostKeys),
-      isKnown ? '1' : '0',
-    ]);
+    const isKnown = this.#fields.size > 0 ? '1' : '0';
+    const args = [sha256, JSON.stringify(fields), fields.name, String(mostKeys), isKnown];
+    const answer = await this.#run(additionScript, args);
     if (answer === 'exists') throw new KeysFault('exists', `Redis has a key named ${fields.name} already`);
     if (answer === 'full') throw new KeysFault('conflict', `Redis has ${mostKeys} keys, the limit`);
     await this.readKey(sha256);
@@ -135,10 +130,8 @@ export class RedisKeys implements KeySource {
       const [[sha256, before] = [], another] = await this.#find(name);
       if (another !== undefined) throw new KeysFault('conflict', `Redis has several keys named ${name}`);
       if (sha256 === undefined || before === undefined) throw new KeysFault('unknown', unknownKey);
-      const merged = Object.entries({ ...(JSON.parse(before.text) as object), ...changes });
-      const after = JSON.stringify(
-        Object.fromEntries(merged.filter(([, value]) => (value ?? undefined) !== undefined)),
-      );
+      const merged = { ...(JSON.parse(before.text) as object), ...changes };
+      const after = JSON.stringify(merged, (_field, value: unknown) => value ?? undefined);
       if (findKey(sha256, after) === undefined) throw new KeysFault('invalid', 'the changed key is invalid');
       const answer = await this.#run(changeScript, [sha256, before.text, after]);
       await this.readKey(sha256);

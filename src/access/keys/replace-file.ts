@@ -59,10 +59,7 @@ async function openAlone(beside: string, file: string): Promise<fs.FileHandle> {
   }
 }
 
-/**
- * Removes the new file of a process that was killed. A second name, which one caller gets at a time, keeps two callers from
- * removing it in turn, the second one the first one's own new file.
- */
+/** Removes the new file of a killed process. The second name keeps two callers from removing it in turn. */
 async function removeAbandoned(beside: string): Promise<void> {
   const claim = `${beside}.old`;
   try {

@@ -146,10 +146,7 @@ export class PlanLimits {
     return AdmittedRequest.uncounted(this, principal, operation, chargeOf(principal, 0, address));
   }
 
-  /**
-   * The rest of each bound over time, without a charge; `undefined` while it cannot be read. `address`: as of `admit`;
-   * without it the bound of addresses is left out.
-   */
+  /** The rest of each bound over time, without a charge; `undefined`: it cannot be read. `address`: as of `admit`. */
   async standing(principal: Principal, address?: string): Promise<readonly PlanStanding[] | undefined> {
     const charge = chargeOf(principal, 0, address);
     if (charge === undefined) return [];
@@ -165,10 +162,7 @@ export class PlanLimits {
     return standings;
   }
 
-  /**
-   * Counts an event stream as in flight in an account of its own; the result ends it. A refusal is 429 or 503. Synchronous
-   * where this process counts alone.
-   */
+  /** Counts an event stream as in flight in an account of its own; the result ends it. A refusal is 429 or 503. */
   openStream(principal: Principal): StreamDecision | Promise<StreamDecision> {
     const { streamBounds: bounds } = principal.plan;
     if (bounds === undefined) return undefined;

@@ -1,4 +1,3 @@
-/** Counts in this process. */
 import { Accounts } from './accounts.ts';
 import {
   type Bounds,

@@ -2,7 +2,7 @@
 import type { Registry } from 'prom-client';
 import type { Journal } from '../../metrics/index.ts';
 import { createLostCounts } from '../access-metrics.ts';
-import { LocalUsage } from '../usage/local-usage.ts';
+import { LocalUsage } from '../usage/usage-store.ts';
 import type { PendingReport, UsageHolder, UsageQuery, UsageStore } from '../usage/usage-store.ts';
 import { periods } from './calendar.ts';
 import { rounded } from './cost.ts';

@@ -71,12 +71,7 @@ export class RedisUsage implements UsageStore {
     return !added.includes(false);
   }
 
-  async #addTo(
-    key: string,
-    { process, number }: PendingReport,
-    fields: readonly string[],
-    ms: number,
-  ): Promise<boolean> {
+  async #addTo(key: string, { process, number }: PendingReport, fields: string[], ms: number): Promise<boolean> {
     const args = [`#${process}`, String(number), String(ms), ...fields];
     return 'value' in (await this.#store.write(key, (client) => runScript(client, addition, [key], args)));
   }
@@ -87,15 +82,17 @@ export class RedisUsage implements UsageStore {
       const index = `${this.#prefix}:usage:${hour}`;
       const members = await this.#store.read(index, (client) => client.smembers(index));
       if ('failure' in members) return undefined;
-      const wanted = members.value.filter((member) => {
+      const wanted = members.value.flatMap((member): [string, UsageSubject][] => {
         const subject = parseSubject(member);
-        return subject !== undefined && covers(query, hour, subject);
+        return subject !== undefined && covers(query, hour, subject) ? [[`${index}:${member}`, subject]] : [];
       });
       for (let first = 0; first < wanted.length; first += atOnce) {
-        const some = wanted.slice(first, first + atOnce).map((member) => this.#rowsOf(hour, member));
-        for (const found of await Promise.all(some)) {
-          if (found === undefined) return undefined;
-          rows.push(...found);
+        const some = wanted.slice(first, first + atOnce);
+        const found = await Promise.all(some.map(([key]) => this.#sumsOf(key)));
+        for (const [at, [, subject]] of some.entries()) {
+          const sums = found[at];
+          if (sums === undefined) return undefined;
+          rows.push(...rowsOf(hour, subject, sums));
         }
         if (rows.length > query.mostRows) return rows;
       }
@@ -106,10 +103,9 @@ export class RedisUsage implements UsageStore {
   async readDays(holder: UsageHolder, month: string): Promise<readonly DaySums[] | undefined> {
     const sums = await this.#sumsOf(this.#monthOf(holder, month));
     if (sums === undefined) return undefined;
-    const byDay = Map.groupBy(sums, ([name]) => name.slice(0, 2));
-    return [...byDay.keys()].sort().map((day) => {
-      const ofDay = (byDay.get(day) ?? []).map(([name, amounts]): NamedSums => [name.slice(3), amounts]);
-      return { day: `${month}-${day}`, sums: ofDay };
+    const byDay = [...Map.groupBy(sums, ([name]) => name.slice(0, 2))].sort(([one], [other]) => (one < other ? -1 : 1));
+    return byDay.map(([day, ofDay]) => {
+      return { day: `${month}-${day}`, sums: ofDay.map(([name, amounts]): NamedSums => [name.slice(3), amounts]) };
     });
   }
 
@@ -117,12 +113,6 @@ export class RedisUsage implements UsageStore {
 
   #monthOf(holder: UsageHolder, month: string): string {
     return `${this.#prefix}:usage:${month}:${JSON.stringify(holder)}`;
-  }
-
-  async #rowsOf(hour: string, member: string): Promise<UsageRow[] | undefined> {
-    const sums = await this.#sumsOf(`${this.#prefix}:usage:${hour}:${member}`);
-    const subject = parseSubject(member);
-    return sums === undefined || subject === undefined ? undefined : rowsOf(hour, subject, sums);
   }
 
   async #sumsOf(key: string): Promise<readonly NamedSums[] | undefined> {

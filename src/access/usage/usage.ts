@@ -118,10 +118,7 @@ export class Usage {
     return { source: this.#store.source, isComplete: isReported, rows: mergeRows(rows) };
   }
 
-  /**
-   * The use of a key, as of its processes' last reports; `undefined`: the store does not answer, or the principal has no
-   * key.
-   */
+  /** The use of a key, as of the last reports; `undefined`: without an answer of the store, or without a key. */
   async ofHolder(principal: Principal) {
     const holder = holderOf(usageSubjectOf(principal));
     if (holder === undefined) return undefined;
