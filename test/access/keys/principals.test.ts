@@ -111,6 +111,9 @@ test("a client's address is the one that trusted proxies report, with a key or w
   assert.equal(addressOf('::ffff:10.0.0.1', '::ffff:198.51.100.1'), '198.51.100.1');
   assert.equal(addressOf(undefined, '198.51.100.1'), '');
   assert.equal(principals.addressOf({}, undefined), '');
+  // Without a key, limits count for it.
+  const found = principals.find({ 'x-forwarded-for': '2001:db8::7' }, { remoteAddress: '10.0.0.1' }, 0);
+  assert.equal(typeof found === 'object' && found.account, 'free:address:2001:db8:0:0::/64');
 });
 
 test('one key of Redis is replaced as all of them are: the file precedes it, and its plan must be known', () => {

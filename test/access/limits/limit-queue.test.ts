@@ -4,9 +4,8 @@ import { test } from 'node:test';
 import { LimitQueue } from '../../../src/access/limits/limit-queue.ts';
 import type { Counted } from '../../../src/access/limits/counter.ts';
 import { GatewayError } from '../../../src/ledger/errors.ts';
-import { eventually } from '../../support/eventually.ts';
+import { until } from '../../support/eventually.ts';
 import { anonymousOf, isAdmitted, planOf, principalOf, replica, settle, type Ticket } from '../../support/limits.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 
 const never = new AbortController().signal;
@@ -50,10 +49,7 @@ test('a free place goes at once to the longest waiting request, and one that wai
   const patient = principalOf(planOf({ concurrency: 1, waitMs: 400 }));
   const first = await one.ask(patient);
   const [second, third] = [one.ask(patient), one.ask(patient)];
-  await eventually(
-    () => one.metric('ledgergate_limits_waiting'),
-    (waiting) => waiting === 2,
-  );
+  await until(async () => (await one.metric('ledgergate_limits_waiting')) === 2);
   settle(first);
   assert.ok(isAdmitted(await second), 'and it does not end');
   const refused = await third;
@@ -91,24 +87,6 @@ test('queues are bounded, each and together, and end when they are closed', asyn
   assert.equal(queue.waiting, 0);
 });
 
-test('a place that another replica gives back is found', { skip: noRedis }, async (t) => {
-  const { url } = await redisServer(t);
-  const target = { kind: 'single', url } as const;
-  const [one, other] = [await replica(t, { target }), await replica(t, { target })];
-  const patient = principalOf(planOf({ concurrency: 1, waitMs: 10_000 }));
-  const first = await one.ask(patient);
-  const second = other.ask(patient);
-  await eventually(
-    () => other.metric('ledgergate_limits_waiting'),
-    (waiting) => waiting === 1,
-  );
-  settle(first);
-  const startMs = performance.now();
-  assert.ok(isAdmitted(await second));
-  // Long before its own wait ends.
-  assert.ok(performance.now() - startMs < 8_000);
-});
-
 test('a request refused at the moment in which a queue ends is not left in it', async () => {
   const queue = new LimitQueue();
   const over = overBy(20);
@@ -142,10 +120,7 @@ test('addresses that wait leave room for keys to wait in', async (t) => {
     const somebody = anonymousOf(plan, `192.0.2.${address}`);
     for (let asked = 0; asked < 257; asked += 1) void one.ask(somebody);
   }
-  await eventually(
-    () => one.metric('ledgergate_limits_waiting'),
-    (waiting) => waiting === 4_096,
-  );
+  await until(async () => (await one.metric('ledgergate_limits_waiting')) === 4_096);
   const waits = one.ask(principalOf(plan));
   settle(ofKey);
   assert.ok(isAdmitted(await waits));
@@ -178,10 +153,7 @@ test('an address within a key takes a part of the queue at most: others of the k
   const first = await ask('192.0.2.1');
   const greedy = Array.from({ length: 300 }, () => ask('192.0.2.1'));
   const other = ask('192.0.2.2');
-  await eventually(
-    () => one.metric('ledgergate_limits_waiting'),
-    (waiting) => waiting === 33,
-  );
+  await until(async () => (await one.metric('ledgergate_limits_waiting')) === 33);
   // Each that is admitted makes room for the next.
   settle(first);
   const tickets = await Promise.all(greedy.map(async (ticket) => settled(await ticket)));

@@ -7,11 +7,10 @@ import type { Charge, Counted } from '../../../src/access/limits/counter.ts';
 import { Quotas } from '../../../src/access/limits/quotas.ts';
 import { RedisCounter } from '../../../src/access/limits/redis-counter.ts';
 import type { Store } from '../../../src/access/redis.ts';
-import { eventually } from '../../support/eventually.ts';
-import { isAdmitted, planOf, principalOf, replica, type Replica, settle } from '../../support/limits.ts';
+import { eventually, until } from '../../support/eventually.ts';
+import { isAdmitted, planOf, principalOf, type Replica, settle, sharing } from '../../support/limits.ts';
 import { linkTo } from '../../support/redis-link.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
-import { redisCluster } from '../../support/redis-topology.ts';
 import { watchStalls } from '../../support/stalls.ts';
 
 /** Numbers from 0 to 1 that a seed decides. */
@@ -38,11 +37,10 @@ async function hammer(replicas: readonly Replica[], count: number, seed: number,
     const one = replicas[Math.floor(random() * replicas.length)]!;
     const ask = async () => {
       const ticket = await one.ask(principalOf(plan, `key-${seed}`, `tenant-${seed}`));
-      if (isAdmitted(ticket)) {
-        await sleep(random() * 5);
-        settle(ticket);
-      }
-      return isAdmitted(ticket);
+      if (!isAdmitted(ticket)) return false;
+      await sleep(random() * 5);
+      settle(ticket);
+      return true;
     };
     tickets.push(ask());
     if (random() < 0.05) await Promise.all(tickets);
@@ -51,68 +49,110 @@ async function hammer(replicas: readonly Replica[], count: number, seed: number,
   return (await Promise.all(tickets)).filter(Boolean).length;
 }
 
-test('two replicas let through a plan of 100 per 10 s exactly, in any order', { skip: noRedis }, async (t) => {
-  const { url } = await redisServer(t);
-  const target = { kind: 'single', url } as const;
-  const replicas = [await replica(t, { target }), await replica(t, { target })];
-  for (const seed of [1, 2, 3, 4, 5]) {
-    const startMs = performance.now();
-    const admitted = await hammer(replicas, 400, seed);
-    assert.ok(performance.now() - startMs < 10_000, 'within one window');
-    assert.equal(admitted, 100, `seed ${seed}`);
-  }
-  for (const one of replicas) assert.equal(await one.metric('ledgergate_limits_fallback_total{choice="local"}'), 0);
-});
+test('two replicas that share a Redis are one to each plan', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const [one, other] = await sharing(t, server, 2);
+  const replicas = [one, other];
 
-test('over many windows no span of time holds more than the plan', { skip: noRedis }, async (t) => {
-  const { url } = await redisServer(t);
-  const target = { kind: 'single', url } as const;
-  const replicas = [await replica(t, { target }), await replica(t, { target })];
-  const plan = planOf({ windowMs: 1_000, requests: 30 });
-  // When it was asked and when it was known: it was let in at some time in between.
-  const admitted: { readonly fromMs: number; readonly toMs: number }[] = [];
-  // Three windows and more, on any machine.
-  const enough = 100;
-  const client = async (one: Replica): Promise<void> => {
-    while (admitted.length < enough) {
-      const fromMs = performance.now();
-      const ticket = await one.ask(principalOf(plan));
-      if (isAdmitted(ticket)) admitted.push({ fromMs, toMs: performance.now() });
-      else await sleep(3);
+  await t.test('100 requests per 10 s are let through exactly, in any order', async () => {
+    for (const seed of [1, 2, 3]) {
+      const startMs = performance.now();
+      const admitted = await hammer(replicas, 300, seed);
+      assert.ok(performance.now() - startMs < 10_000, 'within one window');
+      assert.equal(admitted, 100, `seed ${seed}`);
     }
-  };
-  await Promise.all([0, 1, 2, 3].map((index) => client(replicas[index % 2]!)));
-  for (const { fromMs } of admitted) {
-    const surely = admitted.filter((one) => one.fromMs >= fromMs && one.toMs <= fromMs + 999);
-    assert.ok(surely.length <= 30, `${surely.length} within a second`);
-  }
-});
+  });
 
-test('cost, burst and concurrency are those of all replicas, and settlements count', { skip: noRedis }, async (t) => {
-  const { url } = await redisServer(t);
-  const target = { kind: 'single', url } as const;
-  const [one, other] = [await replica(t, { target }), await replica(t, { target })];
-  const burst = principalOf(planOf({ burst: 3 }), 'a', 'burst');
-  const tickets = [await one.ask(burst), await other.ask(burst), await one.ask(burst), await other.ask(burst)];
-  assert.deepEqual(tickets.map(isAdmitted), [true, true, true, false]);
-  assert.match(
-    tickets.flatMap((ticket) => (isAdmitted(ticket) ? [] : (ticket?.headers ?? []))).join(' '),
-    /^RateLimit "burst";r=0;t=[12] RateLimit-Policy "burst";q=3;w=1 Retry-After [12]$/,
-  );
+  await t.test('over many windows no span of time holds more than the plan', async () => {
+    const principal = principalOf(planOf({ windowMs: 1_000, requests: 30 }), 'a', 'many windows');
+    // When it was asked and when it was known: it was let in at some time in between.
+    const admitted: { readonly fromMs: number; readonly toMs: number }[] = [];
+    const client = async (at: Replica): Promise<void> => {
+      // Two windows and more, on any machine.
+      while (admitted.length < 70) {
+        const fromMs = performance.now();
+        if (isAdmitted(await at.ask(principal))) admitted.push({ fromMs, toMs: performance.now() });
+        else await sleep(5);
+      }
+    };
+    await Promise.all([client(one), client(other)]);
+    for (const { fromMs } of admitted) {
+      const surely = admitted.filter((it) => it.fromMs >= fromMs && it.toMs <= fromMs + 999);
+      assert.ok(surely.length <= 30, `${surely.length} within a second`);
+    }
+  });
 
-  const busy = principalOf(planOf({ concurrency: 2 }), 'a', 'busy');
-  const [first, second, third] = [await one.ask(busy), await other.ask(busy), await one.ask(busy)];
-  assert.deepEqual([first, second, third].map(isAdmitted), [true, true, false]);
-  settle(first);
-  await eventually(() => other.ask(busy), isAdmitted);
+  await t.test('a request over the burst is admitted when Redis has room, and not before', async (st) => {
+    const stalls = watchStalls(st);
+    const burst = principalOf(planOf({ burst: 3 }), 'a', 'burst');
+    const startMs = performance.now();
+    const tickets = [await one.ask(burst), await other.ask(burst), await one.ask(burst), await other.ask(burst)];
+    assert.deepEqual(tickets.map(isAdmitted), [true, true, true, false]);
+    assert.match(
+      tickets.flatMap((ticket) => (isAdmitted(ticket) ? [] : (ticket?.headers ?? []))).join(' '),
+      /^RateLimit "burst";r=0;t=[12] RateLimit-Policy "burst";q=3;w=1 Retry-After [12]$/,
+    );
+    await until(async () => isAdmitted(await other.ask(burst)));
+    const afterMs = performance.now() - startMs;
+    assert.ok(afterMs >= 1_000, `${afterMs} ms`);
+    stalls.judge(afterMs < 1_500, `${afterMs} ms`);
+  });
 
-  const dear = principalOf(planOf({ cost: 50 }), 'a', 'dear');
-  const view = await one.ask(dear, 'view');
-  settle(view, { outcome: 'miss', gasUsed: 6_000n });
-  await eventually(
-    () => other.ask(dear),
-    (ticket) => !isAdmitted(ticket),
-  );
+  await t.test('cost and concurrency are those of both, and settlements count', async () => {
+    const busy = principalOf(planOf({ concurrency: 2 }), 'a', 'busy');
+    const [first, second, third] = [await one.ask(busy), await other.ask(busy), await one.ask(busy)];
+    assert.deepEqual([first, second, third].map(isAdmitted), [true, true, false]);
+    settle(first);
+    await until(async () => isAdmitted(await other.ask(busy)));
+    const dear = principalOf(planOf({ cost: 50 }), 'a', 'dear');
+    settle(await one.ask(dear, 'view'), { outcome: 'miss', gasUsed: 6_000n });
+    await until(async () => !isAdmitted(await other.ask(dear)));
+  });
+
+  await t.test('a waiting request gets the place that the other replica gives back', async () => {
+    const patient = principalOf(planOf({ concurrency: 1, waitMs: 10_000 }), 'a', 'patient');
+    const first = await one.ask(patient);
+    const second = other.ask(patient);
+    await until(async () => (await other.metric('ledgergate_limits_waiting')) === 1);
+    settle(first);
+    const startMs = performance.now();
+    assert.ok(isAdmitted(await second));
+    // Long before its own wait ends.
+    assert.ok(performance.now() - startMs < 8_000);
+  });
+
+  await t.test('event streams are granted once, and ended ones are free for both', async () => {
+    const principal = principalOf(planOf({ streams: 3 }), 'a', 'streams');
+    const open = async (count: number) => {
+      const opened = [...Array(count).keys()].map(async (at) => replicas[at % 2]!.limits.openStream(principal));
+      return (await Promise.all(opened)).filter((end) => typeof end === 'function');
+    };
+    const ends = await open(4);
+    assert.equal(ends.length, 3);
+    const leases = 'lg:limits:{free:tenant:streams:streams}:1000:leases';
+    const countOpen = () => server.run((client) => client.zcard(leases));
+    assert.equal(await countOpen(), 3);
+    for (const end of ends) end();
+    await until(async () => (await countOpen()) === 0);
+    assert.equal((await open(4)).length, 3);
+  });
+
+  await t.test('a raised limit is in force at once for a tenant that was just refused', async () => {
+    for (const [requests, expected] of [
+      [1, [true, false]],
+      [3, [true, true, false]],
+    ] as const) {
+      const raised = principalOf(planOf({ requests }), 'a', 'raised');
+      for (const isLetIn of expected) assert.equal(isAdmitted(await one.ask(raised)), isLetIn);
+    }
+  });
+
+  await t.test('a server that has lost the scripts works on', async () => {
+    await server.run((client) => client.script('FLUSH'));
+    assert.ok(isAdmitted(await one.ask(principalOf(planOf({ requests: 5 }), 'a', 'flushed'))));
+  });
+
+  for (const at of replicas) assert.equal(await at.metric('ledgergate_limits_fallback_total{choice="local"}'), 0);
 });
 
 test('a replica that dies holds its places no longer than its leases', { skip: noRedis }, async (t) => {
@@ -165,55 +205,6 @@ test(
   },
 );
 
-test('a raised limit is in force at once for a tenant that was just refused', { skip: noRedis }, async (t) => {
-  const { url } = await redisServer(t);
-  const one = await replica(t, { target: { kind: 'single', url } });
-  for (const [requests, expected] of [
-    [1, [true, false]],
-    [3, [true, true, false]],
-  ] as const) {
-    const plan = planOf({ requests });
-    for (const isLetIn of expected) assert.equal(isAdmitted(await one.ask(principalOf(plan))), isLetIn);
-  }
-});
-
-test('a request over the burst is admitted when Redis has room, and not before', { skip: noRedis }, async (t) => {
-  const stalls = watchStalls(t);
-  const { url } = await redisServer(t);
-  const one = await replica(t, { target: { kind: 'single', url } });
-  const some = principalOf(planOf({ burst: 1 }));
-  const startMs = performance.now();
-  assert.ok(isAdmitted(await one.ask(some)));
-  let ticket = await one.ask(some);
-  while (!isAdmitted(ticket)) {
-    await sleep(2);
-    ticket = await one.ask(some);
-  }
-  const afterMs = performance.now() - startMs;
-  assert.ok(afterMs >= 1_000, `${afterMs} ms`);
-  stalls.judge(afterMs < 1_500, `${afterMs} ms`);
-});
-
-test('a cluster counts as one server does', { skip: noRedis }, async (t) => {
-  const { target } = await redisCluster(t);
-  const replicas = [await replica(t, { target }), await replica(t, { target })];
-  const plan = planOf({ requests: 100, concurrency: 1_000, cost: 10_000, burst: 1_000 });
-  for (const seed of [1, 2, 3]) assert.equal(await hammer(replicas, 200, seed, plan), 100, `seed ${seed}`);
-  for (const one of replicas) {
-    assert.equal(await one.metric('ledgergate_limits_fallback_total{choice="local"}'), 0);
-    assert.equal(await one.metric('ledgergate_limits_lost_total{what="settlement"}'), 0);
-  }
-});
-
-test('a server that lost the script and all counts works on', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
-  const one = await replica(t, { target: { kind: 'single', url: server.url } });
-  assert.ok(isAdmitted(await one.ask(principalOf(planOf({ requests: 5 })))));
-  await server.run((client) => client.script('FLUSH'));
-  assert.ok(isAdmitted(await one.ask(principalOf(planOf({ requests: 5 })))));
-  assert.equal(await one.metric('ledgergate_limits_fallback_total{choice="local"}'), 0);
-});
-
 test('the rights that the docs name are enough', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const docs = readFileSync(new URL('../../../docs/limits.md', import.meta.url), 'utf8');
@@ -221,7 +212,7 @@ test('the rights that the docs name are enough', { skip: noRedis }, async (t) =>
   const user = ['ACL', 'SETUSER', 'gateway', 'on', '>secret', ...rights] as const;
   await server.run((client) => client.call('ACL', ...user.slice(1)));
   const url = server.url.replace('redis://', 'redis://gateway:secret@');
-  const one = await replica(t, { target: { kind: 'single', url } });
+  const [one] = await sharing(t, { url }, 1);
   const bounds = { requests: 5, concurrency: 2, cost: 50, perAddress: { requests: 5, windowMs: 10_000 } };
   const plan = planOf({ ...bounds, quota: { day: 100, unit: 'cost' } });
   const ticket = await one.ask(principalOf(plan), 'read', undefined, '192.0.2.1');
@@ -233,10 +224,7 @@ test('the rights that the docs name are enough', { skip: noRedis }, async (t) =>
   });
   assert.deepEqual([source, rows.length], ['redis', 1]);
   // 2 for a miss and 0.1 for each ms of a node, of which 1 was counted at admission: reported in the background.
-  await eventually(
-    () => one.limits.standing(principalOf(plan)),
-    (standing) => standing?.at(-1)?.remaining === 93,
-  );
+  await until(async () => (await one.limits.standing(principalOf(plan)))?.at(-1)?.remaining === 93);
   assert.equal(await one.metric('ledgergate_limits_fallback_total{choice="local"}'), 0);
   assert.equal(await one.metric('ledgergate_limits_lost_total{what="settlement"}'), 0);
   // Clients introduce themselves with their version, which needs no answer.

@@ -4,9 +4,7 @@ import { test } from 'node:test';
 import { GatewayCounts } from '../../../src/access/limits/primary-counter.ts';
 import { AdmittedRequest } from '../../../src/access/limits/limits.ts';
 import { GatewayError } from '../../../src/ledger/errors.ts';
-import { eventually } from '../../support/eventually.ts';
 import { anonymousOf, peersOf, planOf, principalOf, replica, type Replica } from '../../support/limits.ts';
-import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 
 /** Opens streams of a principal; the ends of those that are admitted. */
 async function openAll(replicas: readonly Replica[], count: number, principal = principalOf(planOf({ streams: 3 }))) {
@@ -49,20 +47,6 @@ test('workers grant a plan once, and a worker that is gone frees its streams', a
   assert.equal((await openAll(workers, 4)).length, 3);
   counts.release(1);
   assert.equal((await openAll(workers.slice(1), 4)).length, 2);
-});
-
-test('replicas grant a plan once, and ended streams are free for all', { skip: noRedis }, async (t) => {
-  const redis = await redisServer(t);
-  const { target } = redisAt(redis.url);
-  const replicas = [await replica(t, { target }), await replica(t, { target })];
-  const ends = await openAll(replicas, 4);
-  assert.equal(ends.length, 3);
-  const countOpen = () => redis.run((client) => client.zcard('lg:limits:{free:tenant:acme:streams}:1000:leases'));
-  assert.equal(await countOpen(), 3);
-  for (const end of ends) end();
-  // Written in the background, the first time in two steps: the server does not know the script yet.
-  await eventually(countOpen, (open) => open === 0);
-  assert.equal((await openAll(replicas, 4)).length, 3);
 });
 
 test('reads for a stream are admitted one by one, and refused as requests are', async (t) => {

@@ -4,9 +4,9 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFil
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { LocalUsage } from '../../../src/access/usage/local-usage.ts';
+import { LocalUsage } from '../../../src/access/usage/usage-store.ts';
 import { Usage } from '../../../src/access/usage/usage.ts';
-import { monthBefore, type NamedSums, type PendingReport } from '../../../src/access/usage/usage-store.ts';
+import { type NamedSums, type PendingReport } from '../../../src/access/usage/usage-store.ts';
 import { Journal } from '../../../src/metrics/index.ts';
 import { until } from '../../support/eventually.ts';
 import { anonymousOf, hit, planOf, principalOf } from '../../support/limits.ts';
@@ -245,8 +245,4 @@ test('outcomes of a key are apart, and days without a request are left out', asy
   });
   assert.deepEqual(days, [day]);
   assert.equal(await usage.ofHolder(anonymousOf(plan, '192.0.2.7')), undefined);
-});
-
-test('the month before January is December', () => {
-  assert.deepEqual(['2027-01', '2026-12', '2028-03'].map(monthBefore), ['2026-12', '2026-11', '2028-02']);
 });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Usage } from '../../../src/access/usage/usage.ts';
 import type { Store, StoreClient, StoreOutcome } from '../../../src/access/redis.ts';
-import { LocalUsage } from '../../../src/access/usage/local-usage.ts';
+import { LocalUsage } from '../../../src/access/usage/usage-store.ts';
 import { RedisUsage } from '../../../src/access/usage/redis-usage.ts';
 import { mergeRows } from '../../../src/access/usage/usage-store.ts';
 import type { RedisLink } from '../../../src/cache/redis/redis-link.ts';

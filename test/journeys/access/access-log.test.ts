@@ -5,7 +5,14 @@ import { PlanLimits } from '../../../src/access/limits/limits.ts';
 import type { Config } from '../../../src/config/config.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { fetchReply, type LogLine, probeAt, testGateway, type TestGateway } from '../../support/gateway.ts';
+import {
+  fetchReply,
+  type LogLine,
+  nodeAndGateway,
+  probeAt,
+  testGateway,
+  type TestGateway,
+} from '../../support/gateway.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
 import { accessConfig, keysFile, testKey } from '../../support/keys.ts';
 import { statusOf } from '../../support/status.ts';
@@ -159,44 +166,56 @@ async function log(
   return { status, body: JSON.parse(text) as Shown };
 }
 
-for (const workers of [1, 2]) {
-  test(`an operator changes what is logged, until the config is read again; ${workers} processes`, async (t) => {
-    const node = await fakeNode(t);
-    const config = { workers, log: { level: 'info' } };
-    const gateway = await gatewayProcess(t, { full: [node], config });
-    const answered = (): number => gateway.err().split('"msg":"answered"').length - 1;
-    const ask = async (times: number): Promise<void> => {
-      for (let index = 0; index < times; index += 1) await fetchReply(gateway.url + probeAt(7), { method: 'GET' });
-    };
-    assert.deepEqual((await log(gateway.operationsUrl)).body, {
-      level: 'info',
-      access: { share: 0, slow: '2000ms', failed: true },
-      by: 'config',
-    });
-    await ask(4);
-    assert.equal(answered(), 0);
-
-    const changed = await log(gateway.operationsUrl, { access: { share: 1 } });
-    assert.deepEqual(changed.body, {
-      level: 'info',
-      access: { share: 1, slow: '2000ms', failed: true },
-      by: 'operator',
-    });
-    // Workers receive it a moment later.
-    const before = answered();
-    await until(async () => {
-      await ask(2);
-      return answered() >= before + 2 * workers;
-    });
-
-    assert.equal((await log(gateway.operationsUrl, { level: 'error' })).body.level, 'error');
-    gateway.hangUp();
-    await until(async () => (await log(gateway.operationsUrl)).body.by === 'config');
-    assert.deepEqual((await log(gateway.operationsUrl)).body.access.share, 0);
-    assert.equal((await log(gateway.operationsUrl)).body.level, 'info');
-    await gateway.line(/"msg":"the config was reloaded: no live key has changed/);
-  });
+/** Asks, and counts the lines of requests. */
+interface Logging {
+  readonly url: string;
+  readonly operationsUrl: string;
+  readonly answered: () => number;
+  /** Has the config read again. */
+  readonly reload: () => Promise<void> | void;
 }
+
+/** What an operator changes is in force at each of `processes`, until the config is read again. */
+async function changesLog({ url, operationsUrl, answered, reload }: Logging, processes: number): Promise<void> {
+  const ask = async (times: number): Promise<void> => {
+    for (let index = 0; index < times; index += 1) await fetchReply(url + probeAt(7), { method: 'GET' });
+  };
+  const usual = { level: 'info', access: { share: 0, slow: '2000ms', failed: true }, by: 'config' };
+  assert.deepEqual((await log(operationsUrl)).body, usual);
+  await ask(2);
+  assert.equal(answered(), 0);
+
+  const changed = await log(operationsUrl, { access: { share: 1 } });
+  assert.deepEqual(changed.body, { ...usual, access: { ...usual.access, share: 1 }, by: 'operator' });
+  // Workers receive it a moment later.
+  await until(async () => {
+    await ask(2);
+    return answered() >= 2 * processes;
+  });
+  assert.equal((await log(operationsUrl, { level: 'error' })).body.level, 'error');
+  await reload();
+  await until(async () => (await log(operationsUrl)).body.by === 'config');
+  assert.deepEqual((await log(operationsUrl)).body, usual);
+}
+
+test('an operator changes what a process logs, until the config is read again', async (t) => {
+  const lines: LogLine[] = [];
+  const { gateway } = await nodeAndGateway(t, {
+    config: { log: { level: 'info', access: { share: 0, slowMs: 2_000, failed: true } } },
+    onLog: (line) => lines.push(line),
+  });
+  const answered = () => lines.filter(({ msg }) => msg === 'answered').length;
+  await changesLog({ ...gateway, answered, reload: () => gateway.reloads.take(gateway.reloads.config) }, 1);
+});
+
+test('an operator changes what two workers log, until the config is read again', async (t) => {
+  const node = await fakeNode(t);
+  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, log: { level: 'info' } } });
+  const answered = () => gateway.err().split('"msg":"answered"').length - 1;
+  const { url, operationsUrl } = gateway;
+  await changesLog({ url, operationsUrl, answered, reload: () => gateway.hangUp() }, 2);
+  await gateway.line(/"msg":"the config was reloaded: no live key has changed/);
+});
 
 test('an invalid setting is refused by name, and changes nothing', async (t) => {
   const { gateway } = await scene(t, {});

@@ -8,7 +8,7 @@ import { eventually, until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
-import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
+import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { encodeRequest, submission } from '../../support/submission.ts';
 
 const path = '/accounts/0x1/module/coin?ledger_version=5';
@@ -61,26 +61,6 @@ test('a config without a plan that keys of the file are of is refused, and nothi
   // Both at once, in either order.
   file.write([{ ...key, entry: { ...key.entry, plan: 'gold' } }]);
   assert.equal(await replan(gateway, { gold: planConfig() }), 'applied');
-  assert.equal(await statusOf(gateway, key), 200);
-});
-
-test('a key in Redis is accepted once the config has its plan', { skip: noRedis }, async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const redis = await redisServer(t);
-  const key = testKey('a', { plan: 'gold' });
-  const { sha256, ...entry } = key.entry;
-  await redis.run((client) => client.hset('lg:access:keys', String(sha256), JSON.stringify(entry)));
-  const shared = redisAt(redis.url, { ttlMs: 10_000 });
-  const gateway = await testGateway(t, {
-    full: [node],
-    config: { cache: { memory: { maxBytes: 1e7 }, redis: shared } },
-    access: accessConfig({ keys: { redis: true } }),
-  });
-  const failed = () => gateway.metric('ledgergate_keys_reloads_total{source="redis",result="failed"}');
-  await eventually(failed, (count) => count === 1);
-  assert.equal(await statusOf(gateway, key), 401);
-
-  assert.equal(await replan(gateway, { free: planConfig(), gold: planConfig() }), 'applied');
   assert.equal(await statusOf(gateway, key), 200);
 });
 

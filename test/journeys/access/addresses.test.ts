@@ -4,11 +4,10 @@ import { test, type TestContext } from 'node:test';
 import { Agent, request } from 'undici';
 import type { AccessConfig, Config } from '../../../src/config/config.ts';
 import { EventReader, testStreams } from '../../support/event-reader.ts';
-import { eventually } from '../../support/eventually.ts';
+import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { testGateway } from '../../support/gateway.ts';
 import { accessConfig, keysFile, testKey, type TestKey } from '../../support/keys.ts';
-import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { authority } from '../../support/tls.ts';
 
 interface Client {
@@ -72,26 +71,21 @@ test('a key works from its addresses alone, for misses and for hits, and elsewhe
 test('behind a trusted proxy the address is the one that it reports', async (t) => {
   const key = testKey('own', { addresses: ['203.0.113.0/24', '2001:db8::/32'] });
   const { ask } = await keyed(t, [key], { trustedProxies: ['127.0.0.1', '10.0.0.0/8'] });
-  const rows: readonly (readonly [forwarded: string | undefined, status: number, from?: string])[] = [
-    ['203.0.113.7', 200],
-    ['2001:DB8:0::7', 200],
-    ['::ffff:203.0.113.7', 200],
-    ['[2001:db8::7]:4711', 200],
+  // Further forms: client-address.test.ts.
+  const rows: readonly (readonly [forwarded: string, status: number, from?: string])[] = [
     ['198.51.100.1, 203.0.113.7, 10.0.0.9', 200],
-    [undefined, 403],
+    ['[2001:db8::7]:4711', 200],
     ['203.0.114.7', 403],
-    ['2001:db9::7', 403],
     // The client's own words.
     ['203.0.113.7, 198.51.100.1', 403],
-    ['203.0.113.7, unknown', 403],
-    ['203.0.113.7, ', 403],
     // Not from the proxy.
     ['203.0.113.7', 403, '127.0.0.9'],
   ];
+  assert.equal(await ask(key), 403);
   for (const [forwarded, status, from = '127.0.0.1'] of rows) {
-    const client = { from, ...(forwarded !== undefined && { forwarded }) };
-    assert.equal(await ask(key, client), status, `${from} ${forwarded}`);
-    assert.equal(await ask(key, client), status, `${from} ${forwarded}, again`);
+    // The second time its target is known.
+    for (const turn of ['first', 'again'])
+      assert.equal(await ask(key, { from, forwarded }), status, `${forwarded}, ${turn}`);
   }
 });
 
@@ -139,10 +133,7 @@ testStreams(
     assert.deepEqual([await ask(moves), await ask(stays)], [200, 200]);
 
     file.write([at(moves, '127.0.0.9'), stays]);
-    await eventually(
-      () => ask(moves),
-      (status) => status === 403,
-    );
+    await until(async () => (await ask(moves)) === 403);
     await streams[0]?.ended;
     assert.equal(await gateway.metric('ledgergate_streams_closed_total{kind="transactions",reason="revoked"}'), 1);
     assert.equal(streams[1]?.hasEnded, false);
@@ -152,35 +143,3 @@ testStreams(
     assert.deepEqual([await ask(moves, { from: '127.0.0.9' }), await ask(stays)], [200, 200]);
   },
 );
-
-test('a key in Redis has its list there, and one with a wrong list is refused alone', { skip: noRedis }, async (t) => {
-  const redis = await redisServer(t);
-  const [own, wrong] = [
-    testKey('own', { addresses: ['127.0.0.2/32'] }),
-    testKey('wrong', { addresses: ['127.0.0.2/33'] }),
-  ];
-  await redis.run(async (client) => {
-    for (const { entry } of [own, wrong]) {
-      const { sha256, ...record } = entry;
-      await client.hset('lg:access:keys', String(sha256), JSON.stringify(record));
-    }
-  });
-  const node = await fakeNode(t, { head: 900n });
-  const cache = { memory: { maxBytes: 1e7 }, redis: redisAt(redis.url, { ttlMs: 10_000 }) };
-  const access = accessConfig({ keys: { redis: true } });
-  const gateway = await testGateway(t, { full: [node], config: { cache }, access });
-  const ask = async ({ text }: TestKey, localAddress: string) => {
-    const dispatcher = new Agent({ localAddress });
-    t.after(() => dispatcher.destroy());
-    const headers = { authorization: `Bearer ${text}` };
-    const { statusCode, body } = await request(`${gateway.url}/accounts/0x1/module/coin`, { dispatcher, headers });
-    await body.dump();
-    return statusCode;
-  };
-  await eventually(
-    () => ask(own, '127.0.0.2'),
-    (status) => status === 200,
-  );
-  assert.equal(await ask(own, '127.0.0.1'), 403);
-  assert.equal(await ask(wrong, '127.0.0.2'), 401);
-});

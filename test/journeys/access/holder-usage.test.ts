@@ -1,6 +1,7 @@
 /** `GET {basePath}/-/usage`: a key's holder sees its plan, what is left, and its use; nobody else does, and it costs nothing. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { Agent, request } from 'undici';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import {
@@ -39,7 +40,6 @@ interface View {
 }
 
 const path = '/v1/-/usage';
-const at = (address: string) => ({ ...bearer(mine), 'x-forwarded-for': address });
 const bearer = ({ text }: TestKey) => ({ authorization: `Bearer ${text}` });
 const viewOf = (text: string): View => JSON.parse(text) as View;
 
@@ -59,6 +59,19 @@ function accessOf(t: TestContext, more: Parameters<typeof accessConfig>[0] = {})
 /** The operators' report waits until the process has reported its use, which it does every 5 s. */
 async function reported({ operationsUrl }: Pick<TestGateway, 'operationsUrl'>): Promise<void> {
   assert.equal((await fetchReply(`${operationsUrl}/admin/usage`, { method: 'GET' })).status, 200);
+}
+
+/** What is left of each bound for a client at an address of this machine. */
+async function leftAt(
+  { url }: TestGateway,
+  key: TestKey,
+  localAddress: string,
+): Promise<readonly string[] | undefined> {
+  const dispatcher = new Agent({ localAddress });
+  const { body } = await request(`${url}/-/usage`, { dispatcher, headers: bearer(key) });
+  const { limits } = viewOf(await body.text());
+  await dispatcher.destroy();
+  return limits?.map(({ name, remaining }) => `${name} ${remaining}`);
 }
 
 for (const [transport, start] of Object.entries(transports)) {
@@ -107,157 +120,126 @@ for (const [transport, start] of Object.entries(transports)) {
   });
 }
 
-test('without a valid key there is no view: 401, also beside a plan for requests without one', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], access: accessOf(t, { anonymous: 'gold' }) });
+test('a valid key, and none else, shows its own view', async (t) => {
+  const signing = signingKey('first');
+  const { url: jwks } = await testIssuer(t, [signing]);
+  const [submits, used] = [
+    testKey('submits', { operations: ['submit'], origins: ['https://app.example'] }),
+    testKey('used', { plan: 'tiny' }),
+  ];
+  const [here, elsewhere] = [
+    testKey('here', { addresses: ['127.0.0.0/8'], plan: 'each' }),
+    testKey('elsewhere', { addresses: ['192.0.2.0/24'] }),
+  ];
+  const bound = { requests: 5, windowMs: 3_600_000 };
+  const more = { tiny: planConfig({ ...bound, requests: 1 }), each: planConfig({ perAddress: bound }) };
+  const { path: file } = keysFile(t, [mine, sister, foreign, submits, used, here, elsewhere]);
+  const { node, gateway } = await nodeAndGateway(t, {
+    access: accessOf(t, {
+      keys: { file, redis: false },
+      plans: { ...plans, ...more },
+      anonymous: 'gold',
+      jwt: jwtConfig(jwks),
+    }),
+  });
+  const token = (tenant: string, claims = {}) => ({ text: tokenOf(signing, tenant, claims), entry: {} });
+  const read = (headers: Record<string, string>) => gateway.get(probeAt(500), headers);
+  const usage = (headers: Record<string, string> = {}, query = '') => gateway.get(`/-/usage${query}`, headers);
 
-  const [none, wrong, other, target] = await Promise.all([
-    gateway.get('/-/usage'),
-    gateway.get('/-/usage', { authorization: `Bearer ${testKey('none').text}` }),
-    gateway.get('/-/usage', { authorization: 'Basic YTpi' }),
-    gateway.get(`/-/usage?key=${mine.text}`),
-  ]);
+  await t.test('without one it is 401, also beside a plan for requests without a key', async () => {
+    const replies = [
+      await usage(),
+      await usage(bearer(testKey('none'))),
+      await usage({ authorization: 'Basic YTpi' }),
+      await usage({}, `?key=${mine.text}`),
+      await usage(bearer(elsewhere)),
+    ];
+    assert.deepEqual(
+      replies.map(({ status }) => status),
+      [401, 401, 401, 400, 403],
+    );
+    assert.equal(replies[0]?.headers['www-authenticate'], 'Bearer realm="ledgergate"');
+    assert.equal(await gateway.metric('ledgergate_access_refusals_total{reason="no key",plan=""}'), 1);
+  });
 
-  assert.deepEqual([none.status, wrong.status, other.status, target.status], [401, 401, 401, 400]);
-  assert.equal(none.headers['www-authenticate'], 'Bearer realm="ledgergate"');
-  assert.equal(await gateway.metric('ledgergate_access_refusals_total{reason="no key",plan=""}'), 1);
-  assert.equal((await gateway.post('/-/usage', '{}', bearer(mine))).status, 405);
+  await t.test('it has nothing of others: neither of other tenants nor of other keys of its own', async () => {
+    for (const [key, count] of [
+      [sister, 5],
+      [foreign, 7],
+      [mine, 1],
+    ] as const) {
+      for (let asked = 0; asked < count; asked += 1) await read(bearer(key));
+    }
+    await reported(gateway);
+    const replies = await Promise.all([mine, sister, foreign].map((key) => usage(bearer(key))));
+    assert.deepEqual(
+      replies.map(({ text }) => {
+        const { key, tenant, usage: use, limits } = viewOf(text);
+        // The limits of a tenant are shared by its keys.
+        return [key, tenant, use?.month.requests, limits?.[0]?.remaining];
+      }),
+      [
+        ['wallet-a', 'acme', 1, 94],
+        ['wallet-b', 'acme', 5, 94],
+        ['other-key', 'umbrella', 7, undefined],
+      ],
+    );
+    for (const [index, names] of [
+      ['wallet-b', 'other-key', 'umbrella', 'gold'],
+      ['wallet-a', 'other-key', 'umbrella', 'gold'],
+      ['wallet-a', 'wallet-b', 'acme', 'free'],
+    ].entries()) {
+      const all = `${replies[index]?.text} ${JSON.stringify(replies[index]?.headers)}`;
+      for (const name of [...names, 'full-', new URL(node.url).host]) assert.equal(all.includes(name), false, name);
+    }
+  });
+
+  await t.test('it answers whatever the key may do, within its limits or beyond', async () => {
+    assert.deepEqual([(await read(bearer(used))).status, (await read(bearer(used))).status], [200, 429]);
+    for (const [key, remaining] of [
+      [submits, 100],
+      [used, 0],
+    ] as const) {
+      const { status, text } = await usage(bearer(key));
+      assert.deepEqual([status, viewOf(text).limits?.[0]?.remaining], [200, remaining]);
+    }
+  });
+
+  await t.test('with a bound of addresses it has the rest of the address that asks', async () => {
+    for (let asked = 0; asked < 3; asked += 1) await read(bearer(here));
+    assert.deepEqual(await leftAt(gateway, here, '127.0.0.1'), ['address 2']);
+    assert.deepEqual(await leftAt(gateway, here, '127.0.0.3'), ['address 5']);
+  });
+
+  await t.test('a token has the view of the tokens of its tenant, at its first request', async () => {
+    for (const one of [token('emca'), token('emca', { jti: 'another' }), token('other')]) await read(bearer(one));
+    await reported(gateway);
+    const emca = await usage(bearer(token('emca', { jti: 'a third' })));
+    assert.equal((await usage(bearer(token('emca', { exp: 1 })))).status, 401);
+    assert.equal((await usage({ authorization: `Bearer ${token('emca').text}x` })).status, 401);
+    const { key, tenant, plan, limits, usage: use } = viewOf(emca.text);
+    assert.deepEqual([key, tenant, plan, limits?.[0]?.remaining, use?.day.requests], ['jwt', 'emca', 'free', 98, 2]);
+    assert.equal(emca.text.includes('other'), false);
+  });
+
+  await t.test('browsers get one page for everybody, with a policy; it holds neither key nor holder', async () => {
+    const accept = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
+    const [without, withKey] = [await usage({ accept }), await usage({ accept, ...bearer(mine) })];
+    assert.deepEqual([without.status, without.text === withKey.text], [200, true]);
+    assert.match(without.headers['content-type'] ?? '', /^text\/html/);
+    const policy = without.headers['content-security-policy'] ?? 'unsafe';
+    assert.match(policy, /default-src 'none'.*frame-ancestors 'none'/);
+    assert.doesNotMatch(policy, /unsafe|https?:/);
+    for (const name of ['wallet-a', 'acme', mine.text]) assert.equal(without.text.includes(name), false);
+    assert.equal((await gateway.post('/-/usage', '{}', bearer(mine))).status, 405);
+  });
 });
 
 test('without access there is no such page', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const before = node.requests;
-
   const [json, page] = [await gateway.get('/-/usage'), await gateway.get('/-/usage', { accept: 'text/html' })];
-
   assert.deepEqual([json.status, page.status, node.requests], [404, 404, before]);
-});
-
-test('a holder sees nothing of others: neither of other tenants nor of other keys of its own', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], access: accessOf(t) });
-  for (let count = 0; count < 5; count += 1) await gateway.get(probeAt(500), bearer(sister));
-  for (let count = 0; count < 7; count += 1) await gateway.get(probeAt(500), bearer(foreign));
-  await gateway.get(probeAt(500), bearer(mine));
-  await reported(gateway);
-
-  const texts = await Promise.all([mine, sister, foreign].map((key) => gateway.get('/-/usage', bearer(key))));
-
-  const views = texts.map(({ text }) => viewOf(text));
-  assert.deepEqual(
-    views.map(({ key, tenant, usage }) => [key, tenant, usage?.month.requests]),
-    [
-      ['wallet-a', 'acme', 1],
-      ['wallet-b', 'acme', 5],
-      ['other-key', 'umbrella', 7],
-    ],
-  );
-  // The limits of a tenant are shared by its keys.
-  assert.deepEqual(
-    views.map(({ limits }) => limits?.[0]?.remaining),
-    [94, 94, undefined],
-  );
-  for (const [at, names] of [
-    [0, ['wallet-b', 'other-key', 'umbrella', 'gold']],
-    [1, ['wallet-a', 'other-key', 'umbrella', 'gold']],
-    [2, ['wallet-a', 'wallet-b', 'acme', 'free']],
-  ] as const) {
-    const all = `${texts[at]?.text} ${JSON.stringify(texts[at]?.headers)}`;
-    for (const name of [...names, 'full-', new URL(node.url).host]) assert.equal(all.includes(name), false, name);
-  }
-});
-
-test('a key sees its view whatever it may do, within its limits or beyond', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const submits = testKey('submits', { operations: ['submit'], origins: ['https://app.example'] });
-  const used = testKey('used', { plan: 'tiny' });
-  const { path: file } = keysFile(t, [submits, used]);
-  const tiny = planConfig({ requests: 1, windowMs: 3_600_000 });
-  const access = accessConfig({ keys: { file, redis: false }, plans: { ...plans, tiny } });
-  const gateway = await testGateway(t, { full: [node], access });
-  await gateway.get(probeAt(500), bearer(used));
-  assert.equal((await gateway.get(probeAt(500), bearer(used))).status, 429);
-
-  const views = await Promise.all([submits, used].map((key) => gateway.get('/-/usage', bearer(key))));
-
-  assert.deepEqual(
-    views.map(({ status, text }) => [status, viewOf(text).limits?.[0]?.remaining]),
-    [
-      [200, 100],
-      [200, 0],
-    ],
-  );
-});
-
-test('a key with an address list has its view there alone', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const [here, elsewhere] = [
-    testKey('here', { addresses: ['127.0.0.0/8'] }),
-    testKey('elsewhere', { addresses: ['192.0.2.0/24'] }),
-  ];
-  const { path: file } = keysFile(t, [here, elsewhere]);
-  const gateway = await testGateway(t, { full: [node], access: accessConfig({ keys: { file, redis: false }, plans }) });
-
-  const replies = await Promise.all([here, elsewhere].map((key) => gateway.get('/-/usage', bearer(key))));
-
-  assert.deepEqual(
-    replies.map(({ status }) => status),
-    [200, 403],
-  );
-});
-
-test('with a bound of addresses, each address sees its own rest', async (t) => {
-  const plan = planConfig({ perAddress: { requests: 5, windowMs: 3_600_000 } });
-  const access = accessOf(t, { plans: { ...plans, free: plan }, trustedProxies: ['127.0.0.1'] });
-  const { gateway } = await nodeAndGateway(t, { access });
-  for (let count = 0; count < 3; count += 1) await gateway.get(probeAt(500), at('192.0.2.1'));
-  const leftAt = async (address: string) =>
-    viewOf((await gateway.get('/-/usage', at(address))).text).limits?.map(({ name, remaining }) => [name, remaining]);
-
-  assert.deepEqual(await leftAt('192.0.2.1'), [['address', 2]]);
-  assert.deepEqual(await leftAt('192.0.2.2'), [['address', 5]]);
-});
-
-test('the holder of a token sees the use of the tokens of its tenant', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const signing = signingKey('first');
-  const issuer = await testIssuer(t, [signing]);
-  const gateway = await testGateway(t, { full: [node], access: accessOf(t, { jwt: jwtConfig(issuer.url) }) });
-  const token = (tenant: string, more = {}) => ({ text: tokenOf(signing, tenant, more), entry: {} });
-  for (const one of [token('acme'), token('acme', { jti: 'another' }), token('umbrella')]) {
-    await gateway.get(probeAt(500), bearer(one));
-  }
-  await reported(gateway);
-
-  const [acme, late, bad] = await Promise.all([
-    gateway.get('/-/usage', bearer(token('acme', { jti: 'a third' }))),
-    gateway.get('/-/usage', bearer(token('acme', { exp: 1 }))),
-    gateway.get('/-/usage', bearer({ text: `${token('acme').text}x`, entry: {} })),
-  ]);
-
-  assert.deepEqual([acme.status, late.status, bad.status], [200, 401, 401]);
-  const { key, tenant, plan, limits, usage } = viewOf(acme.text);
-  assert.deepEqual([key, tenant, plan, limits?.[0]?.remaining], ['jwt', 'acme', 'free', 98]);
-  assert.deepEqual(usage?.day.requests, 2);
-  assert.equal(acme.text.includes('umbrella'), false);
-});
-
-test('browsers get one page for everybody, with a policy; it holds neither key nor holder', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], access: accessOf(t) });
-  const accept = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
-
-  const [without, withKey] = [
-    await gateway.get('/-/usage', { accept }),
-    await gateway.get('/-/usage', { accept, ...bearer(mine) }),
-  ];
-
-  assert.deepEqual([without.status, without.text === withKey.text], [200, true]);
-  assert.match(without.headers['content-type'] ?? '', /^text\/html/);
-  assert.match(without.headers['content-security-policy'] ?? '', /default-src 'none'.*frame-ancestors 'none'/);
-  assert.equal(/unsafe|https?:/.test(without.headers['content-security-policy'] ?? 'unsafe'), false);
-  for (const name of ['wallet-a', 'acme', mine.text]) assert.equal(without.text.includes(name), false);
 });
 
 test('two replicas have one view in Redis, two reads a second of it at most', { skip: noRedis }, async (t) => {

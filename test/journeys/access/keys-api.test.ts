@@ -180,11 +180,19 @@ test('a faulty entry hinders no other key, is reported, and is revoked by its na
   assert.deepEqual((await listedKeys(gateway)).problems, []);
 });
 
+/** The statuses in order. */
+function ascending(replies: readonly Reply[]): readonly number[] {
+  return replies.map(({ status }) => status).sort((one, other) => one - other);
+}
+
 test('writers at one time lose no key: calls, the command, and an editor that replaced the file', async (t) => {
   const { file, gateway } = await filed(t, [testKey('a')]);
   // Not read by the gateway yet.
   file.write([testKey('a'), testKey('by-hand')]);
   const names = Array.from({ length: 8 }, (_, index) => `key-${index}`);
+  const twins = Array.from({ length: 5 }, () => askKeys(gateway, 'POST', '', { name: 'twin', plan: 'free' }));
+  // Of several creations of one name one succeeds.
+  assert.deepEqual(ascending(await Promise.all(twins)), [201, 409, 409, 409, 409]);
 
   const made = await Promise.all(
     names.map(async (name, index) => {
@@ -196,26 +204,10 @@ test('writers at one time lose no key: calls, the command, and an editor that re
   );
 
   const { keys, problems } = readKeysFile(readFileSync(file.path, 'utf8'), file.path);
-  assert.deepEqual([keys.map(({ name }) => name).sort(), problems], [['a', 'by-hand', ...names].sort(), []]);
+  assert.deepEqual([keys.map(({ name }) => name).sort(), problems], [['a', 'by-hand', 'twin', ...names].sort(), []]);
   for (const key of made) await until(async () => (await statusOf(gateway, key)) === 200);
   await Promise.all(names.slice(0, 4).map((name) => changedKey(gateway, name)));
   for (const [index, key] of made.entries()) assert.equal(await statusOf(gateway, key), index < 4 ? 401 : 200);
-});
-
-/** The statuses in order. */
-function ascending(replies: readonly Reply[]): readonly number[] {
-  return replies.map(({ status }) => status).sort((one, other) => one - other);
-}
-
-test('of several creations of one name one succeeds', async (t) => {
-  const { gateway } = await filed(t, []);
-
-  const replies = await Promise.all(
-    Array.from({ length: 5 }, () => askKeys(gateway, 'POST', '', { name: 'a', plan: 'free' })),
-  );
-
-  assert.deepEqual(ascending(replies), [201, 409, 409, 409, 409]);
-  assert.equal((await listedKeys(gateway)).keys.length, 1);
 });
 
 test('a file that is gone, has no list or may not be written is left as it is, with 503', async (t) => {
@@ -282,21 +274,16 @@ async function replicas(t: TestContext, server: Pick<RedisServer, 'url'> | TestC
   return { one, two };
 }
 
-test(
-  'a key in Redis is created, changed and revoked at any replica, and each other has it in force',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
-    const { one, two } = await replicas(t, server);
+test('keys in Redis are created, changed and revoked at any replica', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const { one, two } = await replicas(t, server, keysFile(t, []).path);
+  const fieldsOf = (key: string) => server.run((client) => client.hget('lg:access:keys', hash('sha256', key)));
 
+  await t.test('and each other has it in force', async () => {
     const key = await createdKey(one, { name: 'shop', plan: 'silver', tenant: 'acme' });
     assert.equal(await statusOf(one, key), 200);
     await until(async () => (await statusOf(two, key)) === 200);
-    const stored = await server.run((client) => client.hgetall('lg:access:keys'));
-    assert.deepEqual(
-      Object.entries(stored).map(([field, text]) => [field, JSON.parse(text)]),
-      [[hash('sha256', key), { name: 'shop', tenant: 'acme', plan: 'silver' }]],
-    );
+    assert.deepEqual(JSON.parse((await fieldsOf(key)) ?? ''), { name: 'shop', tenant: 'acme', plan: 'silver' });
 
     await changedKey(two, 'shop', { plan: 'views', tenant: null });
     assert.equal(await statusOf(two, key), 403);
@@ -312,12 +299,80 @@ test(
     assert.deepEqual(await server.run((client) => client.hgetall('lg:access:keys')), { none: '' });
     const again = await createdKey(two, { name: 'shop', plan: 'free' });
     await until(async () => (await statusOf(one, again)) === 200);
-  },
-);
+  });
+
+  await t.test('of creations of one name at one time one succeeds', async () => {
+    const creations = [one, two, one, two].map((at) => askKeys(at, 'POST', '', { name: 'a', plan: 'free' }));
+    assert.deepEqual(ascending(await Promise.all(creations)), [201, 409, 409, 409]);
+    for (const at of [one, two]) {
+      await until(async () => (await listedKeys(at)).keys.filter(({ name }) => name === 'a').length === 1);
+    }
+  });
+
+  await t.test('changes of one key at one time are all made', async () => {
+    const key = await createdKey(one, { name: 'changed', plan: 'free' });
+    await until(async () => (await statusOf(two, key)) === 200);
+    const changes = { tenant: 'acme', plan: 'silver', operations: ['read'], addresses: ['0.0.0.0/0'] };
+    const calls = Object.entries(changes).map(([field, value], at) => {
+      return changedKey(at % 2 === 0 ? one : two, 'changed', { [field]: value });
+    });
+    await Promise.all(calls);
+    assert.deepEqual(JSON.parse((await fieldsOf(key)) ?? ''), { name: 'changed', ...changes });
+  });
+
+  await t.test('those that were added by hand are found by their names', async () => {
+    const key = testKey('hand');
+    const field = String(key.entry['sha256']);
+    await server.run((client) => client.hset('lg:access:keys', field, '{"name":"hand","plan":"free"}', 'x', '{'));
+    assert.partialDeepStrictEqual(await changedKey(one, 'hand', { tenant: 'acme' }), { name: 'hand', tenant: 'acme' });
+    assert.equal(await statusOf(one, key.text), 200);
+    assert.deepEqual((await listedKeys(one)).problems, ['Redis: the key x... is invalid']);
+    await changedKey(one, 'hand');
+    assert.equal(await statusOf(one, key.text), 401);
+  });
+
+  await t.test('a call may name the file for a new key; a revocation is of both', async () => {
+    const inFile = await createdKey(one, { name: 'b', plan: 'free', source: 'file' });
+    assert.equal(await statusOf(one, inFile), 200);
+    const sourcesOf = async () =>
+      (await listedKeys(one)).keys.flatMap(({ name, source }) => (name === 'b' ? source : []));
+    assert.deepEqual(await sourcesOf(), ['file']);
+    assert.equal((await askKeys(one, 'POST', '', { name: 'b', plan: 'free' })).status, 409);
+
+    // By hand, the name of a key in the file.
+    const another = hash('sha256', 'another');
+    await server.run((client) => client.hset('lg:access:keys', another, '{"name":"b","plan":"free"}'));
+    await until(async () => (await sourcesOf()).length === 2);
+    assert.equal((await askKeys(one, 'PATCH', '/b', { plan: 'silver' })).status, 409);
+    await changedKey(one, 'b');
+    assert.deepEqual(await sourcesOf(), []);
+  });
+
+  await t.test('while Redis has lost them, or is away, none is changed and all stay in force', async () => {
+    const key = await createdKey(one, { name: 'stays', plan: 'free' });
+    await server.run((client) => client.flushall());
+    const lost = await askKeys(one, 'POST', '', { name: 'lost', plan: 'free' });
+    assert.deepEqual([lost.status, await server.run((client) => client.exists('lg:access:keys'))], [503, 0]);
+    assert.match(lost.text, /lg:access:keys has disappeared from Redis/);
+    assert.equal((await askKeys(one, 'DELETE', '/stays')).status, 503);
+    assert.equal(await statusOf(one, key), 200);
+
+    await server.kill();
+    for (const [method, path, body] of [
+      ['POST', '', { name: 'lost', plan: 'free' }],
+      ['PATCH', '/stays', { plan: 'silver' }],
+      ['DELETE', '/stays'],
+      ['DELETE', '/unknown'],
+    ] as const) {
+      const reply = await askKeys(one, method, path, body);
+      assert.equal(reply.status, 503, `${method} ${path} ${reply.text}`);
+    }
+    assert.equal(await statusOf(one, key), 200);
+  });
+});
 
 test('in a cluster, too, each replica has a change in force', { skip: noRedis }, async (t) => {
   const { one, two } = await replicas(t, await redisCluster(t));
-
   const key = await createdKey(one, { name: 'shop', plan: 'free' });
   assert.equal(await statusOf(one, key), 200);
   await until(async () => (await statusOf(two, key)) === 200);
@@ -326,117 +381,6 @@ test('in a cluster, too, each replica has a change in force', { skip: noRedis },
   await changedKey(one, 'shop');
   await until(async () => (await statusOf(two, key)) === 401);
 });
-
-test('of creations of one name at two replicas at one time one succeeds', { skip: noRedis }, async (t) => {
-  const { one, two } = await replicas(t, await redisServer(t));
-
-  const replies = await Promise.all(
-    [one, two, one, two].map((gateway) => askKeys(gateway, 'POST', '', { name: 'a', plan: 'free' })),
-  );
-
-  assert.deepEqual(ascending(replies), [201, 409, 409, 409]);
-  await until(async () => (await listedKeys(one)).keys.length === 1 && (await listedKeys(two)).keys.length === 1);
-});
-
-test('changes of one key by two replicas at one time are both made', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
-  const { one, two } = await replicas(t, server);
-  const key = await createdKey(one, { name: 'a', plan: 'free' });
-  await until(async () => (await statusOf(two, key)) === 200);
-
-  await Promise.all([
-    changedKey(one, 'a', { tenant: 'acme' }),
-    changedKey(two, 'a', { plan: 'silver' }),
-    changedKey(one, 'a', { operations: ['read'] }),
-    changedKey(two, 'a', { addresses: ['0.0.0.0/0'] }),
-  ]);
-
-  const text = await server.run((client) => client.hget('lg:access:keys', hash('sha256', key)));
-  assert.deepEqual(JSON.parse(text ?? ''), {
-    name: 'a',
-    tenant: 'acme',
-    plan: 'silver',
-    operations: ['read'],
-    addresses: ['0.0.0.0/0'],
-  });
-});
-
-test(
-  'while Redis is away, or has lost the keys, no key is changed and all stay in force',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
-    const { one } = await replicas(t, server);
-    const key = await createdKey(one, { name: 'a', plan: 'free' });
-
-    await server.run((client) => client.flushall());
-    const lost = await askKeys(one, 'POST', '', { name: 'b', plan: 'free' });
-    assert.deepEqual([lost.status, await server.run((client) => client.dbsize())], [503, 0]);
-    assert.match(lost.text, /lg:access:keys has disappeared from Redis/);
-    assert.equal((await askKeys(one, 'DELETE', '/a')).status, 503);
-    assert.equal(await statusOf(one, key), 200);
-
-    await server.kill();
-    for (const [method, path, body] of [
-      ['POST', '', { name: 'b', plan: 'free' }],
-      ['PATCH', '/a', { plan: 'silver' }],
-      ['DELETE', '/a'],
-      ['DELETE', '/b'],
-    ] as const) {
-      const reply = await askKeys(one, method, path, body);
-      assert.equal(reply.status, 503, `${method} ${path} ${reply.text}`);
-    }
-    assert.equal(await statusOf(one, key), 200);
-  },
-);
-
-test('keys that were added to Redis by hand are found by their names', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
-  const { one } = await replicas(t, server);
-  const key = testKey('hand');
-  const field = String(key.entry['sha256']);
-  await server.run((client) => client.hset('lg:access:keys', field, '{"name":"hand","plan":"free"}', 'x', '{'));
-
-  assert.partialDeepStrictEqual(await changedKey(one, 'hand', { tenant: 'acme' }), { name: 'hand', tenant: 'acme' });
-  assert.equal(await statusOf(one, key.text), 200);
-  assert.deepEqual((await listedKeys(one)).problems, ['Redis: the key x... is invalid']);
-  await changedKey(one, 'hand');
-  assert.equal(await statusOf(one, key.text), 401);
-});
-
-test(
-  'with a file and Redis, a new key is of Redis unless the call names the file; a revocation is of both',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
-    const file = keysFile(t, []);
-    const { one } = await replicas(t, server, file.path);
-
-    const inRedis = await createdKey(one, { name: 'a', plan: 'free' });
-    const inFile = await createdKey(one, { name: 'b', plan: 'free', source: 'file' });
-    assert.deepEqual([await statusOf(one, inRedis), await statusOf(one, inFile)], [200, 200]);
-    assert.deepEqual(
-      (await listedKeys(one)).keys.map(({ name, source }) => [name, source]),
-      [
-        ['b', 'file'],
-        ['a', 'redis'],
-      ],
-    );
-    assert.equal((await askKeys(one, 'POST', '', { name: 'b', plan: 'free' })).status, 409);
-
-    // By hand, the name of a key in the file.
-    await server.run((client) =>
-      client.hset('lg:access:keys', hash('sha256', 'another'), '{"name":"b","plan":"free"}'),
-    );
-    await until(async () => (await listedKeys(one)).keys.length === 3);
-    assert.equal((await askKeys(one, 'PATCH', '/b', { plan: 'silver' })).status, 409);
-    await changedKey(one, 'b');
-    assert.deepEqual(
-      (await listedKeys(one)).keys.map(({ name }) => name),
-      ['a'],
-    );
-  },
-);
 
 test('ledgergate keys --url makes, lists and revokes keys of a running gateway, with the token of a file', async (t) => {
   const file = keysFile(t, []);

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
 import type { AccessConfig } from '../../../src/config/config.ts';
-import { eventually, until } from '../../support/eventually.ts';
+import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply, testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
+import { fetchReply, patient, testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
 import { accessConfig, planConfig, type TestKey, testKey } from '../../support/keys.ts';
 import { changedKey, createdKey } from '../../support/keys-api.ts';
 import { noRedis, redisAt, type RedisServer, redisServer } from '../../support/redis-server.ts';
@@ -69,7 +69,7 @@ async function world(t: TestContext, keys: readonly TestKey[]) {
   const plans = { hundred: planConfig({ windowMs: 60_000, requests: 100 }) };
   const access = accessConfig({ keys: { redis: true }, redis, plans });
   const lines: LogLine[] = [];
-  const options = { full: [node], access, config: { cache: { redis: configOf(cache) } } };
+  const options = { full: [node], access, config: { cache: { redis: configOf(cache) }, upstream: patient } };
   const start = () => testGateway(t, { ...options, onLog: (line) => lines.push(line) });
   const replicas = [await start(), await start()] as const;
   /** The statuses of reads of `versions` by turns at both replicas, as `status: count`. */
@@ -102,14 +102,8 @@ test('answers are in the one Redis, keys, limits and usage in the other', { skip
 
   await t.test('each has its names alone, with the rights that the documents give it', async () => {
     assert.deepEqual(await ask(first, [5, 6, 7, 8]), { 200: 4 });
-    await eventually(
-      () => namesIn(cache),
-      (names) => names.includes('lg:1'),
-    );
-    await eventually(
-      () => namesIn(counts),
-      (names) => ofCounts.every((name) => names.includes(name)),
-    );
+    await until(async () => (await namesIn(cache)).includes('lg:1'));
+    await until(async () => (await namesIn(counts)).length === ofCounts.length);
     // A key that one replica makes is served at the other, shows its use there, and is refused once it is revoked.
     const made = await createdKey(one, { name: 'made', plan: 'hundred' });
     const statusOf = async (target: string) => (await other.get(target, bearer(made))).status;
@@ -131,6 +125,9 @@ test('answers are in the one Redis, keys, limits and usage in the other', { skip
     // Each replica has admitted 30 that Redis counted: 70 more are within the plan as it sees it.
     await counts.kill();
     assert.deepEqual(await ask(second, from(61, 300)), { 200: 140, 429: 160 });
+    assert.deepEqual(await fallbacksOf(replicas), [150, 150]);
+    assert.equal(lines.filter(({ msg }) => String(msg).startsWith('limits are not counted in Redis')).length, 2);
+    assert.equal(await one.metric('ledgergate_access_redis_up'), 0);
     await choose('refuse');
     assert.deepEqual(await ask(second, from(61, 10)), { 503: 10 });
     await choose('allow');
@@ -147,6 +144,7 @@ test('answers are in the one Redis, keys, limits and usage in the other', { skip
     await choose('refuse');
     await counts.start();
     await until(() => lines.filter(({ msg }) => msg === 'limits are counted in Redis again').length === 2);
+    assert.equal(await one.metric('ledgergate_access_redis_up'), 1);
     assert.deepEqual(await ask(second, from(1, 200)), { 200: 100, 429: 100 });
   });
 
