@@ -15,7 +15,7 @@ const atOnce = 1_000;
 const mostUnwritten = 2_000;
 const pauseMs = 1_000;
 
-/** Of the end and the begin of a trouble. */
+/** The messages at the end and at the begin of a trouble. */
 const messages = {
   quotas: ['quotas are kept on the disk again', 'quotas are not kept on the disk, and a restart forgets them'],
   usage: ['usage is kept on the disk again', 'usage is not kept on the disk, and a restart forgets it'],

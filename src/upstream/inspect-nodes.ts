@@ -36,7 +36,7 @@ export async function inspectNodes(config: Config) {
     const shared = isShared === true ? sharedAddressMessage : undefined;
     return {
       index,
-      /** Of several that its name has; `undefined`: its name was not looked up. */
+      /** One of several that its name has; `undefined`: its name was not looked up. */
       address,
       name,
       tier,

@@ -18,7 +18,7 @@ export interface Bounds {
   readonly burst?: number | undefined;
   /** Requests in flight at once. */
   readonly concurrency?: number | undefined;
-  /** Of each address within an account, in a window of its own. */
+  /** Requests of each address within an account, in a window of its own. */
   readonly perAddress?: { readonly requests: number; readonly windowMs: number } | undefined;
   readonly quota?: Quota | undefined;
 }
@@ -127,7 +127,7 @@ export function limitHeaders(
 export interface TimedBound {
   readonly name: BoundStanding['name'];
   readonly limit: number;
-  /** Of a day or month its whole length. */
+  /** The whole length of a day or month. */
   readonly windowMs: number;
   /** The end of a day or month, Unix time in ms. */
   readonly endsAtMs?: number;

@@ -119,7 +119,7 @@ export class GatewayCounts {
     this.usage = new LocalUsage({ ...kept, onLost: () => onLost?.('usage') });
   }
 
-  /** Those of the primary, which registers what it loses. */
+  /** Counts of the primary, which registers what it loses. */
   static ofPrimary(folder: string | undefined, journal: Journal, registry: Registry): GatewayCounts {
     return new GatewayCounts({ folder, journal, onLost: createLostCounts(registry) });
   }

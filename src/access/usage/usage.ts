@@ -135,7 +135,7 @@ export class Usage {
       ),
       month: usageOf(month, days),
       lastMonth: usageOf(last, lastDays),
-      /** Those of the month with requests, oldest first. */
+      /** Days of the month with requests, oldest first. */
       days: days.map((one) => usageOf(one.day, [one])),
     };
   }

@@ -1,4 +1,4 @@
-/** What all streams share: words for the transport, frames of Server-Sent Events (HTML, section 9.2.6), charges, `fanOut`. */
+/** Shared by all streams: words for the transport, frames of Server-Sent Events (HTML, section 9.2.6), charges, `fanOut`. */
 import { GatewayError, type LedgerVersion } from '../../ledger/index.ts';
 import type { Outcome } from '../../metrics/index.ts';
 import type { DemandingCaller, ReadResult } from './read.ts';
@@ -47,7 +47,7 @@ export function isLine(bytes: Buffer): boolean {
 }
 
 /**
- * As the lines of one event, joined by line feeds at the reader. No string of JSON holds a raw line break, so that a blank
+ * The bytes as lines of one event, joined by line feeds at the reader. No string of JSON holds a raw line break, so that a blank
  * is as good as a carriage return, which no event can carry.
  */
 function inLines(bytes: Buffer): Buffer {

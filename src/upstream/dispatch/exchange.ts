@@ -30,7 +30,7 @@ export interface AnswerHead {
 /** An answer whose body was read to its end. */
 export interface NodeAnswer extends AnswerHead {
   readonly body: Buffer;
-  /** As the node sent it, in its `coding`. */
+  /** The body as the node sent it, in its `coding`. */
   readonly sent: Buffer;
   /** The decoded body as JSON, parsed once for all readers. */
   readonly json: JsonBody;

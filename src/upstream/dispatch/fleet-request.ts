@@ -115,7 +115,7 @@ export interface SenderParts {
    * failure, or an answer reports another chain. Never rejects.
    */
   readonly onDoubt: (upstream: Upstream) => unknown;
-  /** Of answers that are read whole. Default: the budget of a single process. */
+  /** Bytes of answers that are read whole. Default: the budget of a single process. */
   readonly budget?: ByteBudget;
   /** See `Prober.compareHeads`. Default: never. */
   readonly lookAround?: () => Promise<void> | undefined;

@@ -25,7 +25,7 @@ export type Purpose = 'read' | 'submission' | 'probe';
 export interface NodeClientOptions {
   /** For reads, and as many for submissions. */
   readonly connections: number;
-  /** Of the TCP and TLS handshake. */
+  /** The bound of the TCP and TLS handshake. */
   readonly connectTimeoutMs: number;
   /** Resolves the node's name, once per new connection. Default: `dns.lookup`. */
   readonly lookup?: LookupFunction | undefined;

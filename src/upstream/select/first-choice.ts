@@ -35,7 +35,7 @@ interface Kept<T> {
   readonly untilMs: number;
 }
 
-/** As long as the view of a window (`RetentionWindow.around`). */
+/** The time that the view of a window is kept (`RetentionWindow.around`). */
 const keptMs = 5;
 
 /** First choices among the nodes of one fleet. */

@@ -200,7 +200,7 @@ const withoutNode: readonly Outcome[] = ['memory', 'store', 'redis', 'collapsed'
 /** Outcomes with one. A failure counts as a need: the gateway had no answer of its own. */
 const withNode: readonly Outcome[] = ['miss', 'passed', 'failed'];
 
-/** Of the requests that a node can answer: refusals and preflights are none. One may be several attempts. */
+/** Shares of the requests that a node can answer: refusals and preflights are none. One may be several attempts. */
 function nodeNeed(count: CountOf, window: WindowCounts) {
   const [without, needing] = [sumOf(count, withoutNode), sumOf(count, withNode)];
   return { withoutNodeShare: shareOf(without, without + needing), toNodesPerSecond: rate(needing, window) };

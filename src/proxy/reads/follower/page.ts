@@ -137,7 +137,7 @@ export async function cutPage(
   return { first, body, ranges, hashes, contentType, ownHeaders, info, upstream: upstream.name };
 }
 
-/** As nodes write hashes, and as canonical reads spell them. */
+/** The form in which nodes write hashes and canonical reads spell them. */
 const hashForm = /^0x[\da-f]{64}$/;
 
 /** `Page.ranges` of the items in a body; `undefined`: it is no list, or an empty one. */

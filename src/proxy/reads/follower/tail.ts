@@ -278,7 +278,7 @@ export class Tail {
     this.#forgetHashes(held, held.from);
   }
 
-  /** Those of the page's transactions from `version` on. */
+  /** Forgets the hashes of the page's transactions from `version` on. */
   #forgetHashes({ page, items, upTo }: HeldPage, version: LedgerVersion): void {
     for (const hash of page.hashes.slice(items.indexOf(version), items.indexOf(upTo))) this.#versions.delete(hash);
   }

@@ -15,9 +15,9 @@ import type { Tail } from './tail.ts';
 
 /** A node waits as long (protocol 1, row 19). */
 const waitMs = 1_000;
-/** For so long a wait ends with a node's pending answer, while no page has the transaction. */
+/** The time in which a wait ends with a node's pending answer, while no page has the transaction. */
 const pendingWaitMs = 5_000;
-/** For so long a look-up gets it. */
+/** The time in which a look-up gets it. */
 const pendingLookUpMs = 1_000;
 /** Hashes whose waits are no need of the follower: it asks nodes ten times a second. */
 const mostPolled = 4;

@@ -1,4 +1,4 @@
-/** The pulse of streams: the state that reads of "latest" share, looked for ten times a second while somebody listens. */
+/** The pulse of streams: the state that reads of "latest" share, looked for ten times a second while one is open. */
 import type { Fleet, PublishedState } from '../../../upstream/index.ts';
 
 /** A source of streams, while it has one. */
