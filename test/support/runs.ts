@@ -6,6 +6,7 @@ import type { TestContext } from 'node:test';
 import { findTool } from '../../scripts/tools.ts';
 import { start } from '../commands/command-line.ts';
 import { configFile } from '../config/config-file.ts';
+import { collector } from './collector.ts';
 import { until } from './eventually.ts';
 import { fakeNode } from './fake-node.ts';
 
@@ -42,32 +43,41 @@ async function storeState(operationsUrl: string): Promise<string> {
   return ready.store.state;
 }
 
-/** Its version, its config, and a gateway that serves, is healthy, and ends when it is told to. */
+/** A gateway that serves, exports traces, is healthy, and ends when it is told to. */
 export async function assertRuns(t: TestContext, { script, node, health, cwd }: Installed): Promise<void> {
-  const upstream = await fakeNode(t, { head: 900n });
-  const file = configFile(t, `upstreams: [{ name: a, url: "${upstream.url}" }]\ncache: { store: { path: store } }\n`);
-  const version = await start(t, ['--version'], { node, script }).ended;
-  const config = await start(t, ['config', file], { node, script }).ended;
-
-  assert.match(version.out, /^\d+\.\d+\.\d+\n$/, version.err);
-  assert.equal(config.code, 0, config.err);
-  assert.ok(config.out.includes(upstream.url));
-
+  const [upstream, traces] = [await fakeNode(t, { head: 900n }), await collector(t)];
+  const file = configFile(t, configOf(upstream.url, `\ntracing: { endpoint: "${traces.url}", share: 1 }`));
   const flags = ['--host', '127.0.0.1', '--port', '0', '--operations-port', '0', '--log-level', 'warn'];
   const gateway = start(t, ['serve', '--config', file, ...flags], { node, script });
   const [, url = ''] = await gateway.line(/^Clients: +(\S+) /);
   const [, operations = ''] = await gateway.line(/^Operations: +(\S+) /);
   const reply = await fetch(url);
-  await until(async () => (await storeState(operations)) === 'up', 20);
+  await until(async () => traces.spans.length > 0 && (await storeState(operations)) === 'up');
   const env = { PATH: process.env['PATH'] ?? '', LEDGERGATE_OPERATIONS_PORT: new URL(operations).port };
-  const healthy = spawnSync(node, health, { cwd, env, encoding: 'utf8', timeout: 20_000 });
+  const ask = () => spawnSync(node, health, { cwd, env, encoding: 'utf8', timeout: 20_000 });
+  const healthy = ask();
   gateway.process.kill('SIGTERM');
 
   assert.equal(reply.headers.get('x-node-ledger-version'), '900');
+  assert.deepEqual([traces.spans[0]?.name, traces.spans[0]?.service], ['GET /v1', 'ledgergate']);
   assert.equal(healthy.status, 0, healthy.stderr);
   assert.equal(healthy.stdout, 'ready\n');
   const { code, err } = await gateway.ended;
   assert.equal(code, 0, err);
-  const unwell = spawnSync(node, health, { cwd, env, encoding: 'utf8', timeout: 20_000 });
-  assert.equal(unwell.status, 1);
+  assert.equal(ask().status, 1);
+}
+
+const configOf = (url: string, more = ''): string =>
+  `upstreams: [{ name: a, url: "${url}" }]\ncache: { store: { path: store } }${more}\n`;
+
+/** Its version, and its config. */
+export async function assertPrints(t: TestContext, { script, node }: Installed): Promise<void> {
+  const url = 'http://10.0.0.1/v1';
+  const file = configFile(t, configOf(url));
+  const version = await start(t, ['--version'], { node, script }).ended;
+  const config = await start(t, ['config', file], { node, script }).ended;
+
+  assert.match(version.out, /^\d+\.\d+\.\d+\n$/, version.err);
+  assert.equal(config.code, 0, config.err);
+  assert.ok(config.out.includes(url));
 }
