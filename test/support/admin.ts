@@ -8,6 +8,8 @@ export interface PurgeAnswer {
   readonly complete: boolean;
   readonly memory: number;
   readonly redis: number | string;
+  /** Where there is one. */
+  readonly store?: string;
   readonly replicas: { readonly told: number; readonly cleared: number } | string;
 }
 

@@ -8,27 +8,27 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** For what takes milliseconds, on a machine that is in no hurry. */
 const withinMs = 30_000;
 
-/** Asks until `is` holds; resolves with that value. */
-export async function eventually<T>(ask: () => Promise<T>, is: (value: T) => boolean): Promise<T> {
-  const endMs = performance.now() + withinMs;
-  for (;;) {
-    const value = await ask();
-    if (is(value)) return value;
-    if (performance.now() > endMs) assert.fail(`it did not come to that within ${withinMs} ms`);
-    await sleep(10);
-  }
-}
-
 /** Pauses between two polls: a tenth of the wait so far, within these. */
 const pauses = { leastMs: 2, mostMs: 50 };
 
-/** Resolves when `holds` does. `everyMs`: the pause between two polls; default: the longer, the longer the wait. */
-export async function until(holds: () => boolean | Promise<boolean>, everyMs?: number): Promise<void> {
+/** Asks until `is` holds; resolves with that value. `everyMs`: in place of pauses that grow with the wait. */
+export async function eventually<T>(
+  ask: () => T | Promise<T>,
+  is: (value: T) => boolean,
+  everyMs?: number,
+): Promise<T> {
   const startMs = performance.now();
-  while (!(await holds())) {
+  for (;;) {
+    const value = await ask();
+    if (is(value)) return value;
     const waitedMs = performance.now() - startMs;
     // Thrown in the line that waited.
-    if (waitedMs > withinMs) assert.fail(`not within ${withinMs} ms: ${String(holds)}`);
+    if (waitedMs > withinMs) assert.fail(`not within ${withinMs} ms: ${String(ask)}`);
     await sleep(everyMs ?? Math.min(pauses.mostMs, Math.max(pauses.leastMs, waitedMs / 10)));
   }
+}
+
+/** Resolves when `holds` does; `everyMs` as above. */
+export async function until(holds: () => boolean | Promise<boolean>, everyMs?: number): Promise<void> {
+  await eventually(holds, Boolean, everyMs);
 }

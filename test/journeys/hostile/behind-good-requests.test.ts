@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { after, test, type TestContext } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import { purge } from '../../support/admin.ts';
-import { eventually } from '../../support/eventually.ts';
+import { eventually, until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { testGateway, type TestGateway, type TestGatewayOptions } from '../../support/gateway.ts';
 import { assertSpecified } from '../../support/hostile.ts';
@@ -121,10 +121,7 @@ for (const way of ways) {
     client.socket.write(`${submit}GET /v1/blocks/by_height/1 HTTP/1.1\r\nHost`);
     // The fast path reads a request once those before it are answered.
     if (isFast(way)) await world.release(1);
-    await eventually(
-      () => world.gateway.metric('ledgergate_http_broken_requests_total'),
-      (count) => count === 1,
-    );
+    await until(async () => (await world.gateway.metric('ledgergate_http_broken_requests_total')) === 1);
     // The request completes too late, and reaches no node.
     client.socket.write(': a\r\n\r\n');
     if (!isFast(way)) await world.release(1);
@@ -197,10 +194,7 @@ test('a hang-up behind malformed bytes aborts the reads before them', async (t) 
   client.socket.destroy();
 
   // The node still withholds its answer.
-  await eventually(
-    () => world.gateway.metric('ledgergate_http_connections'),
-    (count) => count === 0,
-  );
+  await until(async () => (await world.gateway.metric('ledgergate_http_connections')) === 0);
   await world.release(0);
 });
 
@@ -213,10 +207,7 @@ test('a reset behind CONNECT does not end the gateway', async (t) => {
     await arrived;
     client.socket.resetAndDestroy();
   }
-  await eventually(
-    () => world.gateway.metric('ledgergate_http_connections'),
-    (count) => count === 0,
-  );
+  await until(async () => (await world.gateway.metric('ledgergate_http_connections')) === 0);
   await world.release(0);
 
   assert.equal((await world.gateway.get('/a//b')).status, 400);

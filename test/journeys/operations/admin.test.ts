@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { askExplain, askPurge, purge } from '../../support/admin.ts';
-import { until } from '../../support/eventually.ts';
+import { eventually, until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { fetchReply, nodeAndGateway, probe, testGateway, type TestGateway, twoTiers } from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig } from '../../support/keys.ts';
@@ -319,21 +319,13 @@ test('a look-up in Redis is explained: found, absent, damaged, unavailable', { s
   const gateway = await testGateway(t, { full: [await fakeNode(t)], config: { cache: { redis } } });
   const path = `${probe}?ledger_version=7`;
   const ask = () => explain(gateway, { target: `/v1${path}` });
-  const until = async (is: (explained: Explanation) => boolean): Promise<Explanation> => {
-    for (let tries = 0; tries < 300; tries += 1) {
-      const explained = await ask();
-      if (is(explained)) return explained;
-      await sleep(10);
-    }
-    assert.fail(JSON.stringify(await ask()));
-  };
-  const absent = await until(({ redis }) => redis?.reference === 'absent');
+  const absent = await eventually(ask, ({ redis }) => redis?.reference === 'absent');
   const [history] = await server.run((client) => client.hkeys('lg:history:1.nogenesis'));
   const page = `lg:1:nogenesis:${history}:1|resource|0x1/0x1::ledgergate_sample::Probe|json|0`;
   assert.deepEqual([absent.key?.redis, absent.key?.field], [page, '7']);
 
   const { body } = await gateway.get(path);
-  const found = await until(({ redis }) => redis?.reference === 'found');
+  const found = await eventually(ask, ({ redis }) => redis?.reference === 'found');
   const { answer, bytes, ttlMs, digest } = found.redis as Readonly<Record<string, unknown>>;
   assert.deepEqual([answer, bytes, digest], ['found', body.length, found.memory?.['digest']]);
   assert.ok(typeof ttlMs === 'number' && ttlMs > 0 && ttlMs <= 60_000);

@@ -53,24 +53,36 @@ async function load({ gateway }: Scene, isOver: (asked: number) => boolean): Pro
   await Promise.all(Array.from({ length: 8 }, client));
 }
 
-test('a node that dies and comes back has one line each way, however many requests it failed', async (t) => {
-  const [one, other] = [await fakeNode(t), await fakeNode(t)];
-  const the = await scene(t, [one, other]);
-  const before = new Map(the.counts);
-
+/** Load, during which something fails, and heals after half a second and 50 requests; ends once `isBack`. */
+async function loadThrough(
+  the: Scene,
+  fault: { fail(): Promise<unknown>; heal(): Promise<unknown>; isBack(): Promise<boolean> },
+): Promise<void> {
   let [isOver, asked] = [false, 0];
   const loading = load(the, (times) => {
     asked = times;
     return isOver;
   });
   await until(() => asked > 20);
-  await one.refuse();
+  await fault.fail();
   const enough = asked + 50;
   await Promise.all([sleep(500), until(() => asked > enough)]);
-  await one.accept();
-  await until(async () => (await the.gateway.metric('ledgergate_upstream_usable{upstream="full-0"}')) === 1);
+  await fault.heal();
+  await until(() => fault.isBack());
   isOver = true;
   await loading;
+}
+
+test('a node that dies and comes back has one line each way, however many requests it failed', async (t) => {
+  const [one, other] = [await fakeNode(t), await fakeNode(t)];
+  const the = await scene(t, [one, other]);
+  const before = new Map(the.counts);
+
+  await loadThrough(the, {
+    fail: () => one.refuse(),
+    heal: () => one.accept(),
+    isBack: async () => (await the.gateway.metric('ledgergate_upstream_usable{upstream="full-0"}')) === 1,
+  });
 
   const news = [...the.counts].map(([line, count]) => [line, count - (before.get(line) ?? 0)] as const);
   const changes = Object.fromEntries(news.filter(([, count]) => count > 0));
@@ -99,19 +111,11 @@ test('an outage of Redis under load is one line, and its end another', { skip: n
   const the = await scene(t, [node], { cache });
   const stalls = watchStalls(t);
 
-  let [isOver, asked] = [false, 0];
-  const loading = load(the, (times) => {
-    asked = times;
-    return isOver;
+  await loadThrough(the, {
+    fail: () => server.kill(),
+    heal: () => server.start(),
+    isBack: async () => (await the.gateway.metric('ledgergate_redis_up')) === 1,
   });
-  await until(() => asked > 20);
-  await server.kill();
-  const enough = asked + 50;
-  await Promise.all([sleep(500), until(() => asked > enough)]);
-  await server.start();
-  await until(async () => (await the.gateway.metric('ledgergate_redis_up')) === 1);
-  isOver = true;
-  await loading;
 
   const of = (part: string): number =>
     [...the.counts].filter(([line]) => line.includes(part)).reduce((sum, [, count]) => sum + count, 0);

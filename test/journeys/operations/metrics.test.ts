@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { connect, type AddressInfo } from 'node:net';
+import { connect } from 'node:net';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Registry } from 'prom-client';
@@ -16,6 +16,7 @@ import { WorkerMetrics } from '../../../src/workers/workers.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { fetchReply, nodeAndGateway, probe, testGateway, type TestGateway } from '../../support/gateway.ts';
+import { listen } from '../../support/listen.ts';
 import { noPrometheus, prometheus, prometheusOn } from '../../support/prometheus.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
@@ -285,11 +286,7 @@ test('Prometheus finds the traces of requests that any worker answered', { skip:
       response.writeHead(200, { 'content-type': contentType }).end(text);
     });
   });
-  server.listen(0, '127.0.0.1');
-  t.after(() => server.close().closeAllConnections());
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  const scraper = await prometheus(t, `http://127.0.0.1:${port}/metrics`);
+  const scraper = await prometheus(t, `http://127.0.0.1:${await listen(t, server)}/metrics`);
 
   const query = 'ledgergate_http_request_duration_seconds_bucket';
   const [start, end] = [Date.now() / 1000 - 60, Date.now() / 1000 + 60].map(String) as [string, string];

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { eventually } from '../../support/eventually.ts';
+import { eventually, until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { probeAt, testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
@@ -122,10 +122,7 @@ test('when all nodes hang an outage is declared at once, and no client is asked 
   const hungAtMs = performance.now();
 
   const replies = Promise.all(Array.from({ length: 40 }, (_, index) => gateway.get(probeAt(index + 2))));
-  await eventually(
-    () => readinessOf(gateway),
-    ({ status }) => status === 'outage',
-  );
+  await until(async () => (await readinessOf(gateway)).status === 'outage');
   const tookMs = performance.now() - hungAtMs;
   const texts = (await replies).map(({ status, text }) => `${status} ${text}`);
 

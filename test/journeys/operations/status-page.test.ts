@@ -4,7 +4,7 @@ import { after, test, type TestContext } from 'node:test';
 import type { BrowserContextOptions, Page } from 'playwright-core';
 import { openBrowser, withoutChromium } from '../../support/chromium.ts';
 import { contrastOf } from '../../support/contrast.ts';
-import { eventually } from '../../support/eventually.ts';
+import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { probeAt, testGateway, type TestGateway, twoTiers } from '../../support/gateway.ts';
 import { statusWhen } from '../../support/status.ts';
@@ -96,10 +96,7 @@ test('a paused or hidden page sends no request', { skip }, async (t) => {
   assert.equal(await askedIn(20_000), 0);
 
   await page.keyboard.press('Space');
-  await eventually(
-    () => askedIn(2_000),
-    (count) => count > 0,
-  );
+  await until(async () => (await askedIn(2_000)) > 0);
   await page.evaluate("Object.defineProperty(document, 'hidden', { value: true, configurable: true })");
   assert.equal(await askedIn(20_000), 0);
 });

@@ -46,7 +46,7 @@ test('one process: what was read before a kill is answered from the store after 
   const redis = noRedis === false ? { redis: { url: (await redisServer(t)).url } } : {};
   const { node, path, gateway } = await scene(t, {}, redis);
   // A purge of before empties no store at a later start.
-  assert.equal((await purge(gateway, { everything: true })).complete, true);
+  assert.partialDeepStrictEqual(await purge(gateway, { everything: true }), { complete: true, store: 'cleared' });
   const before = await read(gateway, 7);
   assert.match(sourceOf(before), /fwd=miss/);
   await written(gateway, 1);
@@ -122,13 +122,13 @@ interface Started extends TestGateway {
 }
 
 /** Starts a gateway on the folder; resolves when the store is in use. */
-async function start(t: TestContext, node: FakeNode, path: string, isUp = true): Promise<Started> {
+async function start(t: TestContext, node: FakeNode, path: string): Promise<Started> {
   const lines: LogLine[] = [];
   const store = { path, maxBytes: 64 * 1024 * 1024 };
   const memory = { maxBytes: 2 ** 20 };
   const config = { upstream: { probeIntervalMs: 200 }, cache: { memory, store } };
   const gateway = await testGateway(t, { full: [node], config, onLog: (line) => lines.push(line) });
-  if (isUp) await until(async () => (await gateway.metric('ledgergate_store_up')) === 1);
+  await until(async () => (await gateway.metric('ledgergate_store_up')) === 1);
   return Object.assign(gateway, { lines });
 }
 
@@ -153,29 +153,6 @@ async function stateOf(operationsUrl: string): Promise<unknown> {
   const { text } = await fetchReply(`${operationsUrl}/readyz`, { method: 'GET' });
   return (JSON.parse(text) as { store: unknown }).store;
 }
-
-test('a purge of a read, an account or everything stays in force after a restart', async (t) => {
-  const folder = temporaryFolder(t);
-  const node = await fakeNode(t);
-  const before = await start(t, node, folder);
-  await sources(before, [7, 8]);
-  await untilWritten(before, 2);
-
-  const one = await purge(before, { read: { target: `/v1${probeAt(7)}` } });
-  assert.deepEqual([one.complete, (one as unknown as { store: string }).store], [true, 'cleared']);
-  await before.close();
-  const after = await start(t, node, folder);
-  assert.deepEqual(await sources(after, [7, 8]), ['fwd=miss', 'store']);
-  await untilWritten(after, 1);
-  await purge(after, { account: '0x1' });
-  await after.close();
-  const third = await start(t, node, folder);
-  assert.deepEqual(await sources(third, [7, 8]), ['fwd=miss', 'fwd=miss']);
-  await untilWritten(third, 2);
-  await purge(third, { everything: true });
-  await third.close();
-  assert.deepEqual(await sources(await start(t, node, folder), [7, 8]), ['fwd=miss', 'fwd=miss']);
-});
 
 test('an answer above a fork is not used after a rollback while no gateway ran', async (t) => {
   const folder = temporaryFolder(t);
@@ -250,24 +227,6 @@ test('damage between two starts costs answers, and no read is wrong or fails', a
   }
 });
 
-test('a file that is damaged while it is used is reported, and replaced', async (t) => {
-  const folder = temporaryFolder(t);
-  const gateway = await start(t, await fakeNode(t), folder);
-  await sources(gateway, versions);
-  await untilWritten(gateway, versions.length);
-  for (const end of ['', '-wal']) truncateSync(join(folder, `answers-1.db${end}`), 5_000);
-
-  // Below the checkpoint of the first file, and unknown to memory.
-  await until(async () => {
-    await sources(gateway, [Math.floor(Math.random() * 90)]);
-    return gateway.lines.some(({ msg }) => String(msg).startsWith('the store is not in full use'));
-  }, 10);
-  await until(async () => (await gateway.metric('ledgergate_store_up')) === 1);
-
-  assert.ok(gateway.lines.some(({ msg }) => msg === 'the store is in use'));
-  await sources(gateway, versions);
-});
-
 test('all files of the store, unlinked while it is used, are reported, and the next file is begun', async (t) => {
   const folder = temporaryFolder(t);
   const gateway = await start(t, await fakeNode(t), folder);
@@ -300,20 +259,4 @@ test('a folder that is gone is a fault in /readyz, the metric and the log, and n
   rmSync(folder);
   await until(async () => (await gateway.metric('ledgergate_store_up')) === 1);
   assert.equal((await gateway.get('/')).status, 200);
-});
-
-test('a second gateway on the folder runs without the store until the first has ended', async (t) => {
-  const folder = temporaryFolder(t);
-  const node = await fakeNode(t);
-  const first = await start(t, node, folder);
-  await sources(first, [7]);
-  await untilWritten(first, 1);
-  const second = await start(t, node, folder, false);
-  const reason = 'another gateway uses its folder';
-  await until(async () => JSON.stringify(await stateOf(second.operationsUrl)).includes(reason));
-
-  assert.deepEqual(await sources(second, [8]), ['fwd=miss']);
-  await first.close();
-  await until(async () => (await second.metric('ledgergate_store_up')) === 1);
-  assert.deepEqual(await sources(second, [7]), ['store']);
 });
