@@ -74,7 +74,7 @@ export function createCache(config: Config['cache'], deps: CacheDeps) {
     /** Fill and present fault of each tier; `undefined` for a tier that the config does not have. */
     status: () => ({
       memory: { entries: memory.fill.entries, bytes: memory.fill.bytes, maxBytes: memory.maxBytes },
-      store: stored && { ...stored.store.size, trouble: stored.trouble() },
+      store: stored && { ...stored.store.disk, trouble: stored.trouble() },
       redis: shared && { trouble: shared.trouble() },
     }),
     /** Resolves when store and shared tier are in use, or known to be unavailable. */

@@ -158,7 +158,8 @@ export class ReadThrough {
     this.#purges += 1;
     for (const running of this.#running) running.isPurged ||= covers(running.key);
     this.#provisional.dropAll(covers);
-    this.#store?.drop(covers);
+    // A batch on its way is written ahead of every later work.
+    void this.#store?.drop(covers);
     const dropped = this.#shared?.drop(covers);
     const reads = await forget(this.#memory, scope);
     await dropped;

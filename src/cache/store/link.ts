@@ -1,18 +1,8 @@
 /** The messages between a process and the thread that writes its store, and the process's end of them. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { settlesWithin } from '../../ledger/index.ts';
-import { bodyOffsetOf, type CachedResponse, writeHead } from '../record.ts';
-import { WriteBehind, type QueuedWrite, type WriteOutcome } from '../write-behind.ts';
-import {
-  nameBytes,
-  type Renewal,
-  type StoredColumns,
-  type StoredWrite,
-  type StoreFill,
-  type StoreWork,
-} from './rows.ts';
+import type { StoreFill, StoreWork } from './rows.ts';
 
 /** A message to the thread. */
 export type ToThread =
@@ -39,24 +29,8 @@ export interface ThreadSetup {
   readonly run: string;
 }
 
-/** An answer to write; `bytes`: those of its record. */
-interface StoreWrite extends QueuedWrite {
-  /** The row's name, of `nameBytes`. */
-  readonly name: Buffer;
-  readonly answer: CachedResponse;
-  readonly columns: StoredColumns;
-}
-
-/** One batch: its copy takes less than a millisecond. */
-const batch = { writes: 256, bytes: 1024 * 1024 };
-const mostRenewals = 1_024;
 /** Works of a thread that hangs, such as on a broken disk: further ones fail at once. */
 const mostWorks = 64;
-/** While a batch is on its way, the next one gathers. A killed process loses these answers. */
-const gatherMs = 2;
-/** Part of the store's bytes that one answer may take, and its most bytes. */
-const largestShare = 1 / 64;
-const mostAnswerBytes = 8 * 1024 * 1024;
 /** Ms before a thread that ended is started again. */
 const restartMs = 5_000;
 /** Longest wait in ms for the last works. A thread that hangs in a call of the system ends with the process. */
@@ -65,18 +39,11 @@ const closeMs = 1_000;
 /** Called when the file in use changes; `fault`: in words for an operator. */
 type OnFile = (number: number | undefined, fault: string | undefined) => void;
 
-/** Bytes of the answer's record; it may have none. */
-export function recordBytes(answer: CachedResponse): number {
-  return (bodyOffsetOf(answer) ?? Infinity) + answer.body.length;
-}
-
-/** The store's thread as its process has it: works in the order of the calls, and answers one batch at a time. */
-export class StoreLink extends WriteBehind<StoreWrite> {
+/** The store's thread as its process has it: works in the order of the calls. */
+export class StoreLink {
   readonly #setup: ThreadSetup;
   readonly #onFile: OnFile;
   readonly #pending = new Map<number, (isDone: boolean) => void>();
-  readonly #renewals = new Map<number, Renewal>();
-  #isRenewing = false;
   /** The file whose damage the thread learns of next. */
   #damaged: number | undefined;
   #thread: Worker | undefined;
@@ -85,9 +52,7 @@ export class StoreLink extends WriteBehind<StoreWrite> {
   #fill: StoreFill = { bytes: 0, middle: 0 };
   #isEnded = false;
 
-  constructor(setup: ThreadSetup, onFile: OnFile, onWritten: (outcome: WriteOutcome, answers: number) => void) {
-    const largest = Math.min(mostAnswerBytes, Math.floor(setup.maxBytes * largestShare));
-    super({ writes: 4_096, bytes: 16 * 1024 * 1024, largest, batch, concurrent: 1, gatherMs }, onWritten);
+  constructor(setup: ThreadSetup, onFile: OnFile) {
     this.#setup = setup;
     this.#onFile = onFile;
     this.#start();
@@ -106,12 +71,6 @@ export class StoreLink extends WriteBehind<StoreWrite> {
       this.#pending.set(id, resolve);
       thread.postMessage({ kind: 'work', id, work } satisfies ToThread, [...move]);
     });
-  }
-
-  /** Moves a row that was used behind newer ones. */
-  renew(renewal: Renewal): void {
-    if (this.#renewals.size < mostRenewals) this.#renewals.set(renewal.id, renewal);
-    if (!this.#isRenewing) void this.#sendRenewals();
   }
 
   /** A look-up found the file with this number damaged. */
@@ -133,33 +92,6 @@ export class StoreLink extends WriteBehind<StoreWrite> {
     if (await settlesWithin(ended, closeMs)) return;
     thread.unref();
     void thread.terminate();
-  }
-
-  protected override async send(batch: readonly StoreWrite[]): Promise<WriteOutcome> {
-    const renewals = [...this.#renewals.values()];
-    this.#renewals.clear();
-    const bytes = Buffer.allocUnsafeSlow(batch.reduce((sum, { bytes: length }) => sum + nameBytes + length, 0));
-    let end = 0;
-    const writes = batch.map(({ name, answer, bytes: length, columns }): StoredWrite => {
-      const at = end;
-      name.copy(bytes, at);
-      writeHead(bytes, at + nameBytes, answer);
-      end += nameBytes + length;
-      answer.body.copy(bytes, end - answer.body.length);
-      return { at, length, ...columns };
-    });
-    const isDone = await this.do({ kind: 'write', batch: { bytes, writes, renewals } }, [bytes.buffer]);
-    return isDone ? 'written' : 'failed';
-  }
-
-  /** Writes those that no batch has taken along meanwhile. */
-  async #sendRenewals(): Promise<void> {
-    this.#isRenewing = true;
-    do {
-      await sleep(gatherMs, undefined, { ref: false });
-      if (this.#renewals.size > 0) await this.send([]);
-    } while (this.#renewals.size > 0);
-    this.#isRenewing = false;
   }
 
   #start(): void {

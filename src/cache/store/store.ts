@@ -16,6 +16,7 @@ import { keyText, versionOf, type CacheKey } from '../key.ts';
 import type { MemoryCache } from '../memory/memory.ts';
 import { marksOf, type PurgeMark, type PurgeScope, type ScopeMark, scopeMarks } from '../purge.ts';
 import {
+  bodyOffsetOf,
   type CachedResponse,
   encodeReference,
   type FindAnswer,
@@ -25,12 +26,13 @@ import {
   mutableTtlMs,
   outcomeOf,
   referenceTo,
+  writeHead,
 } from '../record.ts';
 import { type CacheProcess, createTierCounters, type ReadFlights } from '../tiers.ts';
-import type { WriteOptions, WriteOutcome } from '../write-behind.ts';
+import { type QueuedWrite, WriteBehind, type WriteOptions, type WriteOutcome } from '../write-behind.ts';
 import { faultOf, isUnusable, pathOf } from './file.ts';
-import { recordBytes, StoreLink, type ThreadSetup } from './link.ts';
-import { nameBytes, StoreReader, type StoredRow } from './rows.ts';
+import { StoreLink, type ThreadSetup } from './link.ts';
+import { nameBytes, type Renewal, type StoredColumns, StoreReader, type StoredRow, type StoredWrite } from './rows.ts';
 
 /** The process as its store knows it. */
 interface StoreUser {
@@ -47,6 +49,22 @@ interface StoreUser {
   readonly followMs?: () => number;
 }
 
+/** An answer to write; `bytes`: those of its record. */
+interface StoreWrite extends QueuedWrite {
+  /** The row's name, of `nameBytes`. */
+  readonly name: Buffer;
+  readonly answer: CachedResponse;
+  readonly columns: StoredColumns;
+}
+
+/** One batch: its copy takes less than a millisecond. */
+const batch = { writes: 256, bytes: 1024 * 1024 };
+const mostRenewals = 1_024;
+/** While a batch is on its way, the next one gathers. A killed process loses these answers. */
+const gatherMs = 2;
+/** Part of the store's bytes that one answer may take, and its most bytes. */
+const largestShare = 1 / 64;
+const mostAnswerBytes = 8 * 1024 * 1024;
 /** Ms before a file that could not be opened for look-ups is tried again. */
 const retryMs = 1_000;
 /** Longest wait in ms for the record of a purge. */
@@ -59,7 +77,7 @@ const restFactor = 10;
  * The tier between memory and Redis: answers on the machine's disk, for all its workers, and after a restart. Look-ups
  * read the file at once; a thread writes it, in batches. It is only speed: no method rejects, and a fault is a miss.
  */
-export class AnswerStore {
+export class AnswerStore extends WriteBehind<StoreWrite> {
   readonly #setup: ThreadSetup;
   readonly #user: StoreUser;
   /** The thread that writes. */
@@ -72,11 +90,16 @@ export class AnswerStore {
   #isOwing = false;
   /** After a slow look-up the disk is left alone until then, of `performance.now()`. */
   #restUntilMs = 0;
+  /** Rows that were used, to be moved behind newer ones with the next batch. */
+  readonly #renewals = new Map<number, Renewal>();
+  #isRenewing = false;
 
   constructor(setup: ThreadSetup, user: StoreUser) {
+    const largest = Math.min(mostAnswerBytes, Math.floor(setup.maxBytes * largestShare));
+    super({ writes: 4_096, bytes: 16 * 1024 * 1024, largest, batch, concurrent: 1, gatherMs }, user.onWritten);
     this.#setup = setup;
     this.#user = user;
-    this.link = new StoreLink(setup, (number, fault) => this.#use(number, fault), user.onWritten);
+    this.link = new StoreLink(setup, (number, fault) => this.#use(number, fault));
   }
 
   /** The connection for look-ups; `undefined` while no file is open. */
@@ -94,7 +117,7 @@ export class AnswerStore {
   }
 
   /** Bytes of the file's pages in use, as of the last write, and their bound. */
-  get size(): { readonly bytes: number; readonly maxBytes: number } {
+  get disk(): { readonly bytes: number; readonly maxBytes: number } {
     return { bytes: this.link.fill.bytes, maxBytes: this.#setup.maxBytes };
   }
 
@@ -143,7 +166,7 @@ export class AnswerStore {
     // A clock that was set back has made its lifetime longer.
     const isLate = ttlMs > mutableTtlMs + 1_000;
     if (isLate || row.term !== epochAt(place.epoch, versionOf(key) ?? answer.committedAt)) return { miss: 'absent' };
-    if (isUse && id < this.link.fill.middle) this.link.renew({ name, id });
+    if (isUse && id < this.link.fill.middle) this.#renew({ name, id });
     return found;
   }
 
@@ -157,12 +180,40 @@ export class AnswerStore {
     const term = epochAt(place.epoch, versionOf(key) ?? answer.committedAt);
     const { read, account } = marksOf(key.page);
     const columns = { digest, term, rest, read, account, overwrite };
-    this.link.add({ key, bytes: recordBytes(answer), name: nameOf(place.ledger, key), answer, columns, onDone });
+    const bytes = (bodyOffsetOf(answer) ?? Infinity) + answer.body.length;
+    this.add({ key, bytes, name: nameOf(place.ledger, key), answer, columns, onDone });
   }
 
-  /** Cancels waiting writes whose key `covers`. A batch on its way is written ahead of every later work. */
-  drop(covers: (key: CacheKey) => boolean): void {
-    void this.link.drop(covers);
+  protected override async send(batch: readonly StoreWrite[]): Promise<WriteOutcome> {
+    const renewals = [...this.#renewals.values()];
+    this.#renewals.clear();
+    const bytes = Buffer.allocUnsafeSlow(batch.reduce((sum, { bytes: length }) => sum + nameBytes + length, 0));
+    let end = 0;
+    const writes = batch.map(({ name, answer, bytes: length, columns }): StoredWrite => {
+      const at = end;
+      name.copy(bytes, at);
+      writeHead(bytes, at + nameBytes, answer);
+      end += nameBytes + length;
+      answer.body.copy(bytes, end - answer.body.length);
+      return { at, length, ...columns };
+    });
+    const isDone = await this.link.do({ kind: 'write', batch: { bytes, writes, renewals } }, [bytes.buffer]);
+    return isDone ? 'written' : 'failed';
+  }
+
+  /** Writes those that no batch has taken along meanwhile. */
+  async #sendRenewals(): Promise<void> {
+    this.#isRenewing = true;
+    do {
+      await sleep(gatherMs, undefined, { ref: false });
+      if (this.#renewals.size > 0) await this.send([]);
+    } while (this.#renewals.size > 0);
+    this.#isRenewing = false;
+  }
+
+  #renew(renewal: Renewal): void {
+    if (this.#renewals.size < mostRenewals) this.#renewals.set(renewal.id, renewal);
+    if (!this.#isRenewing) void this.#sendRenewals();
   }
 
   /**
@@ -197,9 +248,9 @@ export class AnswerStore {
   }
 
   /** Writes what waits, and closes the file. */
-  async close(): Promise<void> {
+  override async close(): Promise<void> {
     clearTimeout(this.#retry);
-    await this.link.close();
+    await super.close();
     // Before the thread's connection: the last one that can write empties the log.
     this.#closeReader();
     this.#isClosed = true;
@@ -258,7 +309,7 @@ export function createStoredCache(
   epochs: EpochRegistry,
 ) {
   const trouble = (): string | undefined => store.fault ?? (epoch.current === undefined ? unverified : undefined);
-  const metrics = createStoreMetrics(registry, () => ({ ...store.size, isUp: trouble() === undefined }));
+  const metrics = createStoreMetrics(registry, () => ({ ...store.disk, isUp: trouble() === undefined }));
   const started = Promise.withResolvers<void>();
   let fault: string | undefined;
   const setup = { folder: config.path, maxBytes: config.maxBytes, isShared: processes > 1, run };
