@@ -141,7 +141,7 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
     'height === undefined => false': 'for types alone: undefined is below no height',
     'version !== undefined => true': {
       reason: 'for types alone: undefined is at or below no head',
-      lines: ["return isCommitted && version !== undefined && version <= head ? 'stored' : 'not committed';"],
+      lines: ["return version !== undefined && version <= head ? 'stored' : 'not committed';"],
     },
   },
   'src/ledger/lib/circuit.ts': {

@@ -147,11 +147,16 @@ function decideTransaction(read: ReadFacts, answer: AnswerFacts, head: LedgerVer
   const fault = formFault(read, answer);
   if (fault !== undefined) return fault;
   if (read.form === 'bcs') return answer.body[0] === 0 ? 'stored' : 'not committed';
-  const { type, version: text, success } = answer.json.members;
-  const isCommitted = typeof type === 'string' && type !== 'pending_transaction' && typeof success === 'boolean';
-  const version = versionOf(text);
+  const version = committedIn(answer.json);
   // A version above the node's own head cannot be committed.
-  return isCommitted && version !== undefined && version <= head ? 'stored' : 'not committed';
+  return version !== undefined && version <= head ? 'stored' : 'not committed';
+}
+
+/** `undefined`: the transaction is pending, or has no outcome. */
+function committedIn(json: JsonBody): LedgerVersion | undefined {
+  const { type, success } = json.members;
+  const isCommitted = typeof type === 'string' && type !== 'pending_transaction' && typeof success === 'boolean';
+  return isCommitted ? committedVersion(json) : undefined;
 }
 
 /** The commit version in a transaction's JSON. */
@@ -216,9 +221,7 @@ function decideHistory(
 /** Whether the answer is the transaction committed at `version`, by the members or bytes that nodes must send (1.1). */
 function isCommittedAt(version: bigint, form: ReadFacts['form'], { body, json }: HistoryBody): boolean {
   if (form === 'bcs') return body.length > 8 && body[0] === 0 && body.readBigUInt64LE(1) === version;
-  const { type, version: text, success } = json.members;
-  if (typeof type !== 'string' || type === 'pending_transaction' || typeof success !== 'boolean') return false;
-  return typeof text === 'string' && findU64(text) === version;
+  return committedIn(json) === version;
 }
 
 /** Whether the list has all its items: a node that is behind the `head` that it reports answers a shorter one. */

@@ -102,15 +102,9 @@ bounds('a transaction by version', byVersion, transaction(), 500n);
 bounds('a transaction by version in BCS', byVersionBcs, Buffer.concat([Buffer.of(0), u64(500n)]), 500n);
 rows('a transaction by version', byVersion, [
   ['that failed', transaction({ success: false }), 'stored'],
-  ['of a type of later days', transaction({ type: 'a_type' }), 'stored'],
   ['that is pending', transaction({ type: 'pending_transaction' }), pending],
-  ['without a type', transaction({ type: undefined }), pending],
-  ['whose type is a number', transaction({ type: 5 }), pending],
   ['without an outcome', transaction({ success: undefined }), pending],
   ['of the version above', transaction({ version: '501' }), pending],
-  ['without a version', transaction({ version: undefined }), pending],
-  ['whose version is a number', transaction({ version: 500 }), pending],
-  ['whose version is no u64', transaction({ version: '500n' }), pending],
   ['that is a list', `[${transaction()}]`, pending],
   ['that breaks off', transaction().slice(0, -1), 'other form'],
   ['above the size that is parsed', transaction({ pad: 'a'.repeat(1024 * 1024) }), 'too large'],

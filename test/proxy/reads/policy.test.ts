@@ -181,6 +181,7 @@ decides('not committed', transaction, 200, [
   ['a transaction whose version is no u64', committed({ version: '18446744073709551616' })],
   ['a transaction from above the head of its node', committed(), headOf(498n)],
   ['a transaction without type', committed({ type: undefined })],
+  ['a transaction whose type is a number', committed({ type: 5 })],
   ['a list instead of a transaction', `[${committed()}]`],
 ]);
 decides('other form', transaction, 200, [['a transaction cut off', committed().slice(0, -1)]]);

@@ -138,14 +138,10 @@ export function quantile(buckets: Buckets, share: number): number | undefined {
   return undefined;
 }
 
-/** Requests of one tenant since the start. */
-interface TenantCount {
-  readonly asked: number;
-  readonly refused: number;
-}
-
-/** Cells of tenants with their counts. */
-export function* tenantCells(tenants: Iterable<readonly [string, TenantCount]>): Iterable<readonly [string, number]> {
+/** Cells of tenants with their requests since the start. */
+export function* tenantCells(
+  tenants: Iterable<readonly [string, { readonly asked: number; readonly refused: number }]>,
+): Iterable<readonly [string, number]> {
   for (const [name, { asked, refused }] of tenants) {
     yield [`tenant asked ${name}`, asked];
     if (refused > 0) yield [`tenant refused ${name}`, refused];

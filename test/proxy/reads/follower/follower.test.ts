@@ -1,6 +1,5 @@
 // The follower reads while somebody needs pages, at its pace, without gaps, and settles doubted histories.
 import assert from 'node:assert/strict';
-import { hash } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
 import { Registry } from 'prom-client';
 import type { LedgerVersion } from '../../../../src/ledger/version.ts';
@@ -9,8 +8,7 @@ import type { NoPage } from '../../../../src/proxy/reads/follower/page-reader.ts
 import type { Page } from '../../../../src/proxy/reads/follower/page.ts';
 import { Tail } from '../../../../src/proxy/reads/follower/tail.ts';
 import { ledgerInfo } from '../../../support/ledger-info.ts';
-
-const v = (version: number): LedgerVersion => BigInt(version) as LedgerVersion;
+import { hashOf, v } from '../../../support/pages.ts';
 
 interface Setup {
   readonly settings?: Partial<FollowSettings>;
@@ -113,7 +111,7 @@ class World {
   }
 
   hashAt(version: number): string {
-    return `0x${hash('sha256', `${version >= this.fork ? 'fork' : ''}${version}`)}`;
+    return hashOf(version, version >= this.fork ? 'fork' : '');
   }
 
   page(from: number, count: number): Page {

@@ -1,19 +1,13 @@
 // Transactions of pages are compared with their own answers of the same node; the first confirmed difference ends it.
 import assert from 'node:assert/strict';
-import { hash } from 'node:crypto';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { JsonBody } from '../../../../src/ledger/answer-body.ts';
-import type { LedgerVersion } from '../../../../src/ledger/version.ts';
 import { createPageProof, type PageMismatch } from '../../../../src/proxy/reads/follower/page-proof.ts';
-import { cutPage } from '../../../../src/proxy/reads/follower/page.ts';
 import type { FleetRequest } from '../../../../src/upstream/dispatch/fleet-request.ts';
 import { until } from '../../../support/eventually.ts';
 import { countsIn } from '../../../support/metric-counts.ts';
-import { ledgerInfo } from '../../../support/ledger-info.ts';
-
-const hashOf = (version: number): string => `0x${hash('sha256', String(version))}`;
-const textOf = (version: number): string => `{"version":"${version}","hash":"${hashOf(version)}"}`;
+import { answerOf, hashOf, pageOf, transactionOf } from '../../../support/pages.ts';
 
 interface Said {
   readonly status?: number;
@@ -29,12 +23,9 @@ async function proofOf(answers: Answers, share = 1) {
   const asked: string[] = [];
   const mismatches: PageMismatch[] = [];
   const one = { name: 'one' };
-  const answerOf = ({ status = 200, body = '', contentType = 'application/json', ownHeaders }: Said) => {
-    const bytes = Buffer.from(body);
-    const info = ledgerInfo({ version: 100n });
+  const answer = ({ status = 200, body = '', contentType = 'application/json', ownHeaders }: Said) => {
     const headers = { 'content-type': contentType };
-    const facts = { status, headers, info, coding: undefined, isFramed: true, upstream: one, ownHeaders };
-    return { ...facts, body: bytes, json: new JsonBody(bytes) };
+    return answerOf(body, { status, headers, upstream: one, ownHeaders, json: new JsonBody(Buffer.from(body)) });
   };
   const fleet = {
     upstreams: [one, { name: 'two' }],
@@ -48,7 +39,7 @@ async function proofOf(answers: Answers, share = 1) {
         );
         asked.push(wire.path);
         const said = await answers(wire.path, Number((need as { version: bigint }).version));
-        return said === 'no node' ? said : answerOf(said);
+        return said === 'no node' ? said : answer(said);
       },
     },
   };
@@ -56,9 +47,7 @@ async function proofOf(answers: Answers, share = 1) {
   const tail = { isDistrusted: false, distrust: () => void (tail.isDistrusted = true) };
   const report = (mismatch: PageMismatch): void => void mismatches.push(mismatch);
   const proof = createPageProof(fleet as never, tail, { share }, registry, report);
-  const text = `[${[10, 11, 12].map(textOf).join()}]`;
-  const page = await cutPage(answerOf({ body: text }), 10n as LedgerVersion, undefined);
-  assert.ok(page);
+  const page = await pageOf(10, 13);
   const counts = () => countsIn(registry, 'ledgergate_follower_checks_total');
   const checked = (result: string, count: number) => until(async () => ((await counts())[result] ?? 0) >= count);
   return { proof, tail, page, fleet, asked, mismatches, counts, checked };
@@ -66,7 +55,7 @@ async function proofOf(answers: Answers, share = 1) {
 
 /** As pages have it, whatever the path. */
 const honest: Answers = (path, version) => ({
-  body: path.includes('start=') ? `[${textOf(version)}]` : textOf(version),
+  body: path.includes('start=') ? `[${transactionOf(version)}]` : transactionOf(version),
 });
 /** Another body for one path; the rest is honest. */
 const but =
@@ -100,9 +89,9 @@ test('a share of 0 turns it off', async () => {
 });
 
 const differences: readonly (readonly [string, Answers, PageMismatch['route']])[] = [
-  ['a byte', but('by_version', { body: `${textOf(12)} ` }), 'by_version'],
-  ['the type', but('by_hash', { body: textOf(12), contentType: 'application/json; charset=utf-8' }), 'by_hash'],
-  ['a header of its own', but('by_version', { body: textOf(12), ownHeaders: 'x-a: b' }), 'by_version'],
+  ['a byte', but('by_version', { body: `${transactionOf(12)} ` }), 'by_version'],
+  ['the type', but('by_hash', { body: transactionOf(12), contentType: 'application/json; charset=utf-8' }), 'by_hash'],
+  ['a header of its own', but('by_version', { body: transactionOf(12), ownHeaders: 'x-a: b' }), 'by_version'],
 ];
 
 for (const [what, answers, route] of differences)
@@ -118,7 +107,7 @@ for (const [what, answers, route] of differences)
   });
 
 test('a difference that the next page shows as well is that of an upgraded module', async () => {
-  const upgraded = textOf(12).replace('{', '{"now":1,');
+  const upgraded = transactionOf(12).replace('{', '{"now":1,');
   const answers: Answers = (path) => ({ body: path.includes('start=') ? `[${upgraded}]` : upgraded });
   const { proof, page, mismatches, checked } = await proofOf(answers);
   proof.consider(page, 1, false);

@@ -1,9 +1,7 @@
 // Pages come of believed nodes, end at the believed head, and name why there is none.
 import assert from 'node:assert/strict';
-import { hash } from 'node:crypto';
 import { test } from 'node:test';
 import { GatewayError } from '../../../../src/ledger/errors.ts';
-import type { LedgerVersion } from '../../../../src/ledger/version.ts';
 import { pageReader } from '../../../../src/proxy/reads/follower/page-reader.ts';
 import {
   LargeAnswerError,
@@ -11,10 +9,8 @@ import {
   type FleetRequest,
 } from '../../../../src/upstream/dispatch/fleet-request.ts';
 import { ledgerInfo } from '../../../support/ledger-info.ts';
+import { answerOf, hashOf, listOf, v } from '../../../support/pages.ts';
 import { never } from '../../../support/sender.ts';
-
-const v = (version: number): LedgerVersion => BigInt(version) as LedgerVersion;
-const hashOf = (version: number, history: string): string => `0x${hash('sha256', `${history}${version}`)}`;
 
 interface Node {
   readonly name: string;
@@ -42,30 +38,25 @@ const sound = {
 function readerOf(nodes: readonly Node[], { head = 1_000, onAnswer = (): void => undefined } = {}) {
   const upstreams = nodes.map((node) => ({ ...sound, ...node }));
   const asked: string[] = [];
-  const answerOf = (upstream: (typeof upstreams)[number], { wire }: FleetRequest) => {
+  const answer = (upstream: (typeof upstreams)[number], { wire }: FleetRequest) => {
     asked.push(`${upstream.name} ${wire.path}`);
     if (upstream.error !== undefined) throw upstream.error;
     const [, start = '', limit = ''] = /start=(\d+)&limit=(\d+)/.exec(wire.path) ?? [];
     const count = Math.min(Number(limit), upstream.head - Number(start) + 1);
-    const items = Array.from({ length: count }, (_, index) => {
-      const version = Number(start) + index;
-      return `{"version":"${version}","hash":"${hashOf(version, upstream.history)}"}`;
-    });
     onAnswer();
-    const headers = { 'content-type': 'application/json' };
-    const body = Buffer.from(upstream.body ?? `[${items.join()}]`);
+    const body = upstream.body ?? listOf(Number(start), Number(start) + count, { history: upstream.history });
     const info = ledgerInfo({ version: BigInt(upstream.head) });
-    return { status: upstream.status ?? 200, headers, info, coding: undefined, isFramed: true, body, upstream };
+    return answerOf(body, { status: upstream.status ?? 200, info, upstream });
   };
   const fleet = {
     head: ledgerInfo({ version: BigInt(head) }),
     upstreams,
     ownHeadersOf: () => undefined,
     sender: {
-      whole: async (request: FleetRequest) => answerOf(upstreams[0] as never, request),
+      whole: async (request: FleetRequest) => answer(upstreams[0] as never, request),
       another: async (request: FleetRequest, notOf: readonly object[]) => {
         const other = upstreams.find((node) => !notOf.includes(node));
-        return other === undefined ? 'no node' : answerOf(other, request);
+        return other === undefined ? 'no node' : answer(other, request);
       },
     },
   };
@@ -120,9 +111,9 @@ test('below a fork, a page of its node is as good as any', async () => {
 
 test('a page that contradicts the known hash is not taken: another node is asked', async () => {
   const forked = { name: 'one', history: 'fork' };
-  assert.equal(await readerOf([forked, other]).read(950, 100, hashOf(950, '')), '950+51 of other');
-  assert.equal(await readerOf([forked]).read(950, 100, hashOf(950, '')), 'other history');
-  assert.equal(await readerOf([forked, { ...forked, name: 'two' }]).read(950, 9, hashOf(950, '')), 'other history');
+  assert.equal(await readerOf([forked, other]).read(950, 100, hashOf(950)), '950+51 of other');
+  assert.equal(await readerOf([forked]).read(950, 100, hashOf(950)), 'other history');
+  assert.equal(await readerOf([forked, { ...forked, name: 'two' }]).read(950, 9, hashOf(950)), 'other history');
   assert.equal(await readerOf([forked]).read(950, 100), '950+51 of one');
 });
 

@@ -1,45 +1,13 @@
 // Pages are cut at the bytes that nodes sent, and the ring holds one history without gaps.
 import assert from 'node:assert/strict';
-import { hash } from 'node:crypto';
 import { mock, test } from 'node:test';
 import type { LedgerVersion } from '../../../../src/ledger/index.ts';
 import { eventFrame } from '../../../../src/proxy/reads/push.ts';
-import { cutPage, factsOf, type Page } from '../../../../src/proxy/reads/follower/page.ts';
+import { cutPage, factsOf } from '../../../../src/proxy/reads/follower/page.ts';
 import { Tail } from '../../../../src/proxy/reads/follower/tail.ts';
 import { fc } from '../../../support/fast-check.ts';
 import { ledgerInfo } from '../../../support/ledger-info.ts';
-
-const hashOf = (version: bigint, history = ''): string => `0x${hash('sha256', `${history}${version}`)}`;
-const v = (version: number | bigint): LedgerVersion => BigInt(version) as LedgerVersion;
-
-/** A node's answer with this body. */
-function answerOf(body: string, changed: Partial<Parameters<typeof cutPage>[0]> = {}): Parameters<typeof cutPage>[0] {
-  return {
-    status: 200,
-    headers: { 'content-type': 'application/json' },
-    info: ledgerInfo({ version: 1_000n }),
-    coding: undefined,
-    isFramed: true,
-    body: Buffer.from(body),
-    upstream: { name: 'one' },
-    ...changed,
-  };
-}
-
-function transactionOf(
-  version: bigint,
-  { history = '', ...members }: Record<string, unknown> & { history?: string } = {},
-) {
-  return JSON.stringify({ version: String(version), hash: hashOf(version, history), ...members });
-}
-
-/** The page of transactions from `first` to before `end`. */
-async function pageOf(first: number, end: number, options?: Parameters<typeof transactionOf>[1]): Promise<Page> {
-  const items = Array.from({ length: end - first }, (_, index) => transactionOf(BigInt(first + index), options));
-  const page = await cutPage(answerOf(`[${items.join()}]`), v(first), undefined);
-  assert.ok(page);
-  return page;
-}
+import { answerOf, hashOf, pageOf, transactionOf, v } from '../../../support/pages.ts';
 
 const time = { ms: 0 };
 mock.method(performance, 'now', () => time.ms);

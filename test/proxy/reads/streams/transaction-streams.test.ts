@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { mock, test } from 'node:test';
 import type { AdmittedRequest } from '../../../../src/access/index.ts';
-import { GatewayError, type LedgerVersion } from '../../../../src/ledger/index.ts';
+import { GatewayError } from '../../../../src/ledger/index.ts';
 import { PastPages } from '../../../../src/proxy/reads/streams/past-pages.ts';
 import type { StreamClient } from '../../../../src/proxy/reads/push.ts';
 import type { Read, ReadResult } from '../../../../src/proxy/reads/read.ts';
@@ -13,10 +13,10 @@ import { TransactionStreams } from '../../../../src/proxy/reads/streams/transact
 import { LargeAnswerError } from '../../../../src/upstream/index.ts';
 import { fc } from '../../../support/fast-check.ts';
 import { ledgerInfo } from '../../../support/ledger-info.ts';
+import { answerOf, v } from '../../../support/pages.ts';
 import { StreamTestClient } from '../../../support/stream-clients.ts';
 import { live, TestPulse } from '../../../support/test-pulse.ts';
 
-const v = (version: number | bigint): LedgerVersion => BigInt(version) as LedgerVersion;
 const hashOf = (version: bigint, history: string): string => `0x${history}${version.toString(16).padStart(63, '0')}`;
 
 function idsOf(first: number, end: number): readonly string[] {
@@ -103,24 +103,23 @@ class World {
     return given ?? resultOf(200, this.bodyOf(read));
   }
 
-  #list(first: bigint, end: bigint): Buffer {
+  #list(first: bigint, end: bigint): string {
     const items: string[] = [];
     for (let version = first; version < end; version += 1n) items.push(this.transaction(version));
-    return Buffer.from(`[${items.join()}]`);
+    return `[${items.join()}]`;
   }
 
   bodyOf({ extent }: Read): Buffer {
     assert.ok(extent?.kind === 'list');
     const end = extent.first + BigInt(extent.limit);
-    return this.#list(extent.first, end > this.head ? this.head + 1n : end);
+    return Buffer.from(this.#list(extent.first, end > this.head ? this.head + 1n : end));
   }
 
   /** The follower reads [first, end). */
   async follow(first: number, end: number): Promise<void> {
-    const body = this.#list(BigInt(first), BigInt(end));
     const info = ledgerInfo({ version: 1_000_000n });
-    const answer = { status: 200, headers: { 'content-type': 'application/json' }, info, coding: undefined, body };
-    const page = await cutPage({ ...answer, isFramed: true, upstream: { name: 'one' } }, v(first), undefined);
+    const answer = answerOf(this.#list(BigInt(first), BigInt(end)), { info });
+    const page = await cutPage(answer, v(first), undefined);
     assert.ok(page);
     this.tail.take(page);
   }

@@ -26,11 +26,10 @@ export function axisSection(facts: StatusFacts, shown: readonly NodeFacts[]): Ma
   if (ledger.head === undefined || known.length === 0)
     return html`<p class="none">No node has reported its window yet.</p>`;
   const head = BigInt(ledger.head);
-  const deepest = known.reduce(
-    (found, { oldest }) => (BigInt(oldest ?? head) < found ? BigInt(oldest ?? head) : found),
-    head,
-  );
+  const oldest = known.map((node) => BigInt(node.oldest ?? head));
+  const deepest = oldest.reduce((found, other) => (other < found ? other : found), head);
   const axis = axisTo(Number(head - deepest));
+  const distances = distancesOf(facts);
   const bottom = traffic + nodes.length * rowHeight + 6;
   return html`<svg
       class="axis"
@@ -42,8 +41,8 @@ export function axisSection(facts: StatusFacts, shown: readonly NodeFacts[]): Ma
       <title id="axis-name">
         Retention windows of the nodes and reads of the latest state, by versions behind the head
       </title>
-      <desc id="axis-words">${nodes.map((node) => nodeText(node)).join(' ')} ${readWords(facts)}</desc>
-      ${ticks(axis, ledger.versionsPerSecond, bottom)} ${readBars(axis, facts)}
+      <desc id="axis-words">${nodes.map((node) => nodeText(node)).join(' ')} ${readWords(distances)}</desc>
+      ${ticks(axis, ledger.versionsPerSecond, bottom)} ${readBars(axis, distances)}
       ${nodes.map((node, index) => nodeRow(node, axis, head, traffic + index * rowHeight))}
       <text class="tick" x="0" y="${bottom + 32}">version ${grouped(deepest.toString())}</text>
       <text class="tick end" x="100%" y="${bottom + 32}">head ${grouped(ledger.head)}</text>
@@ -62,17 +61,15 @@ export function axisSection(facts: StatusFacts, shown: readonly NodeFacts[]): Ma
 /** Versions behind the head up to which the axis is linear and reads are one bar. */
 const near = 1_000;
 
-interface Axis {
-  readonly farthest: number;
-  /** The position of a distance from the head, in percent from the left. */
-  readonly at: (distance: number) => number;
-}
+type Axis = ReturnType<typeof axisTo>;
 
-function axisTo(distance: number): Axis {
+function axisTo(distance: number) {
   const farthest = Math.max(distance, 10 * near);
   const scaled = (distance: number): number => Math.log10(1 + Math.min(Math.max(distance, 0), farthest) / near);
   const widest = scaled(farthest);
-  return { farthest, at: (distance) => Math.round((1 - scaled(distance) / widest) * 10_000) / 100 };
+  /** The position of a distance from the head, in percent from the left. */
+  const at = (distance: number): number => Math.round((1 - scaled(distance) / widest) * 10_000) / 100;
+  return { farthest, at };
 }
 
 function ticks(axis: Axis, speed: number, bottom: number): readonly Markup[] {
@@ -90,20 +87,21 @@ function ticks(axis: Axis, speed: number, bottom: number): readonly Markup[] {
   return [...marks, html`<line class="base" x1="0" x2="100%" y1="${bottom}" y2="${bottom}" />`];
 }
 
+type Distances = WindowFacts['distances'];
+
 /** Reads by distance from the head, those within the linear part as one. */
-function distancesOf({ windows }: StatusFacts): WindowFacts['distances'] {
+function distancesOf({ windows }: StatusFacts): Distances {
   const distances = windows[1]?.distances ?? [];
   const far = distances.filter(({ from }) => from > near);
   const reads = sumOf(distances) - sumOf(far);
   return reads === 0 ? far : [{ from: 0, to: near + 1, reads }, ...far];
 }
 
-function sumOf(distances: WindowFacts['distances']): number {
+function sumOf(distances: Distances): number {
   return distances.reduce((sum, { reads }) => sum + reads, 0);
 }
 
-function readBars(axis: Axis, facts: StatusFacts): readonly Markup[] {
-  const distances = distancesOf(facts);
+function readBars(axis: Axis, distances: Distances): readonly Markup[] {
   const highest = Math.max(...distances.map(({ reads }) => reads), 1);
   const ground = traffic - 10;
   return [
@@ -165,11 +163,9 @@ function nodeText(node: NodeFacts): string {
   return oldest === undefined ? `${name}, ${word}, reports nothing.` : `${name}, ${word}, holds ${oldest} to ${head}.`;
 }
 
-function readWords(facts: StatusFacts): string {
-  const distances = distancesOf(facts);
-  const all = sumOf(distances);
+function readWords(distances: Distances): string {
   const recent = sumOf(distances.filter(({ from }) => from === 0));
-  return all === 0
+  return distances.length === 0
     ? 'The latest state is not read.'
-    : `${recent} of ${all} reads of the latest state were within a thousand versions of the head.`;
+    : `${recent} of ${sumOf(distances)} reads of the latest state were within a thousand versions of the head.`;
 }

@@ -63,12 +63,11 @@ type Point = StatusFacts['trend'][number];
 
 const height = 40;
 
-/** One line: its name, its values, and their text. */
+/** One line. `most`: the top of the scale; absent: the largest value. */
 interface Line {
   readonly name: string;
   readonly of: (point: Point) => number | undefined;
   readonly text: (value: number) => string;
-  /** The top of the scale; absent: the largest value. */
   readonly most?: number;
 }
 
