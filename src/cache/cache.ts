@@ -170,7 +170,6 @@ function createReadMetrics(registry: Registry) {
   });
   const hits = Object.fromEntries(operations.map((kind) => [kind, reads.of({ kind, result: 'hit' })]));
   return {
-    /** Counts hits of this kind. */
     hitsOf: (kind: Operation): Count => hits[kind] as Count,
     miss: (kind: Operation) => reads.inc({ kind, result: 'miss' }),
   };

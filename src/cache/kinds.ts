@@ -3,7 +3,6 @@
  * asked-content.ts), a parser with its route (proxy/routes), and a test.
  */
 
-/** The properties of a kind of read. */
 interface Kind {
   /**
    * `state`: the subject and a version decide the answer; without a version it is a read of "latest". `history`: the

@@ -86,7 +86,6 @@ export class GatewayLog {
     if (this.#to instanceof LogOutput) await this.#to.flush(longestFlushMs);
   }
 
-  /** Registers the families of its lines. */
   register(registry: Registry): void {
     new Counter(registry, {
       name: 'ledgergate_log_lines_total',
@@ -149,7 +148,6 @@ export class LogOutput {
     return this.#dropped;
   }
 
-  /** The destination of lines of the audit log. */
   readonly ofAudit: DestinationStream = { write: (json) => void this.#buffer(json, mostWithAudit) };
 
   /** Buffers a line, its newline included, or drops it. */

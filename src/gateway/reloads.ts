@@ -5,10 +5,8 @@ import { Counter, Gauge, type Journal } from '../metrics/index.ts';
 
 /** `unchanged`: no key that a running gateway can change. `refused`: invalid, and none of it is in force. */
 const reloadResults = ['applied', 'unchanged', 'refused'] as const;
-/** Label `result` of a reload. */
 type ReloadResult = (typeof reloadResults)[number];
 
-/** The last reload of the config. */
 interface ReloadStatus {
   /** ISO 8601. */
   readonly at: string;

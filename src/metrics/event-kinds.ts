@@ -49,10 +49,8 @@ const renewals = { topic: 'renewals' };
 const issuer = { topic: 'issuer' };
 const ejections = { topic: 'ejections' };
 
-/** Classes of reads for people. */
 const readClasses: EventFields = { head: 'reads of recent state', archive: 'reads of old state', view: 'views' };
 
-/** Reasons of an ejection for people. */
 const ejectionReasons: EventFields = {
   timeout: 'no answer in time',
   error: 'errors in a row',

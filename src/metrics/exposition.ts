@@ -12,7 +12,6 @@ export const contentTypes: Readonly<Record<Form, string>> = {
   openmetrics: 'application/openmetrics-text; version=1.0.0; charset=utf-8',
 };
 
-/** An answer to a scrape. */
 interface Exposition {
   readonly contentType: string;
   readonly text: string;
@@ -44,8 +43,7 @@ function parseRange(range: string): { readonly type: string; readonly weight: nu
   return { type, weight: Number.isNaN(weight) ? 0 : weight, isFit };
 }
 
-/** The text of all families in one form. */
-export function write(families: readonly FamilyData[], form: Form): string {
+function write(families: readonly FamilyData[], form: Form): string {
   const lines = families.flatMap((family) => linesOf(family, form));
   if (form === 'openmetrics') lines.push('# EOF');
   return `${lines.join('\n')}\n`;

@@ -41,7 +41,6 @@ export type Declared = Readonly<Record<string, readonly string[] | string>>;
 /** No labels: one series. */
 type Unlabelled = Readonly<Record<string, never>>;
 
-/** The labels of one series. */
 type LabelsOf<D extends Declared> = {
   readonly [Name in keyof D]: D[Name] extends readonly string[] ? D[Name][number] : string;
 };
@@ -174,7 +173,6 @@ export interface TraceReference {
   readonly spanId: string;
 }
 
-/** One series of a histogram. */
 class Distribution {
   readonly #bounds: readonly number[];
   /** By bucket, not cumulative; the last one is beyond every bound. */

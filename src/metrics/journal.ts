@@ -16,7 +16,6 @@ export interface StatusEvent {
   readonly workers?: number;
 }
 
-/** A log line before it is written. */
 interface LogLine {
   readonly level: Level;
   readonly fields: object;
@@ -26,9 +25,7 @@ interface LogLine {
 interface ThrottledSubject {
   /** Lines left before the throttle withholds. */
   left: number;
-  /** The last withheld line. */
   withheld: LogLine | undefined;
-  /** Number of withheld lines. */
   times: number;
 }
 

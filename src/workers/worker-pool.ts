@@ -246,7 +246,6 @@ export class WorkerProcess {
   readonly operations: ProcessCalls;
   isLoaded = false;
   isServing = false;
-  /** The port of its setup. */
   setupPort: number | undefined;
   readonly #worker: Worker;
   readonly #events: WorkerProcessEvents;

@@ -57,7 +57,6 @@ export interface ComparedLedger {
   readonly onForeign: () => void;
 }
 
-/** Times of the epochs of all tiers, in ms. */
 interface EpochTimes {
   /** Between two comparisons. */
   readonly intervalMs: number;
@@ -117,7 +116,6 @@ interface End {
 
 /** Pause in ms after the first check without a result; each further one adds as much. */
 const retryMs = 1_100;
-/** Epochs at most in `#ended`. */
 const mostEnded = 16;
 const idBytes = 5;
 

@@ -110,7 +110,6 @@ export class Answers {
     return this.#coded.get(id) ?? nothingCoded;
   }
 
-  /** The answer with this digest. */
   find(digest: string): Row | undefined {
     const rows = this.#rows;
     for (let id = rows.first(hashOf(digest)); id !== none; id = rows.after(id)) {

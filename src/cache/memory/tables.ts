@@ -25,7 +25,6 @@ const hashField = 1;
 export class HashIndex {
   readonly #rowWords: number;
   #words: Uint32Array<ArrayBuffer>;
-  /** The first row of each chain. */
   #heads = new Uint32Array(fewestRows).fill(none);
   /** Rows from here up have never been in use. */
   #end = 0;
@@ -38,7 +37,6 @@ export class HashIndex {
     this.#words = new Uint32Array(fewestRows * this.#rowWords);
   }
 
-  /** Rows in use. */
   get size(): number {
     return this.#size;
   }

@@ -32,7 +32,6 @@ export interface NewsListener {
   readonly purgeMark?: ((ledger: string) => PurgeMark) | undefined;
 }
 
-/** The news of one ledger. */
 interface FollowedLedger {
   readonly name: string;
   readonly channel: string;
@@ -69,7 +68,6 @@ export class News {
   /** The highest version to publish, as a floor for every client and of a state. */
   #pending = -1n;
   #pendingShared = -1n;
-  /** The floors to publish, by client. */
   readonly #floors = new Map<string, bigint>();
   #timer: NodeJS.Timeout | undefined;
   /** A moving edge makes a few refusals a second. */

@@ -330,7 +330,6 @@ const refusals = /^(?:READONLY|OOM|MISCONF|NOREPLICAS)\b/;
 /** Reply codes of a server that refuses all commands. */
 const unfit = /^(?:NOAUTH|WRONGPASS|LOADING|MASTERDOWN|CLUSTERDOWN|BUSY)\b/;
 
-/** The class of a command's error. */
 function failureOf(error: Error, isWrite: boolean): CommandFailure {
   if (error instanceof TimeoutError) return 'timeout';
   if (error.name !== 'ReplyError') return 'connection';

@@ -17,7 +17,6 @@ type RedisTarget = RedisServersConfig['target'];
 /** The part of the config that decides how to connect. */
 type RedisSourceConfig = Pick<RedisServersConfig, 'target' | 'tls'>;
 
-/** Receivers of renewals. */
 interface RedisSourceParts {
   /** Section of the config: the name in metrics and log. */
   readonly toward: 'cache.redis' | 'access.redis';
@@ -226,7 +225,6 @@ function gather(socket: Socket | undefined): void {
   setImmediate(() => socket.uncork());
 }
 
-/** User and password of a Redis. */
 interface RedisUser {
   readonly username?: string;
   readonly password?: string;

@@ -24,7 +24,6 @@ import type { RedisClient } from './redis-source.ts';
 import type { AnswerNames } from './redis-keys.ts';
 import type { CommandOptions, RedisLink, RedisOutcome } from './redis-link.ts';
 
-/** Receivers of counts. */
 interface SharedTierCounts {
   readonly wrote: (outcome: WriteOutcome, answers: number) => void;
   readonly lookedUp: (outcome: 'hit' | Miss, seconds: number) => void;
@@ -77,7 +76,6 @@ const bounds = {
 };
 /** Keys that one SCAN of a purge visits: well under a millisecond of the server's time. */
 const stepKeys = 500;
-/** Bound of one step. */
 const stepMs = 2_000;
 /** Bound of a purge, enough for a hundred million keys. */
 const longestPurgeMs = 300_000;

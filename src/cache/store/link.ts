@@ -21,7 +21,6 @@ export type FromThread =
 /** The start of a thread. */
 export interface ThreadSetup {
   readonly folder: string;
-  /** Most bytes on the disk. */
   readonly maxBytes: number;
   /** Several processes of the gateway use the folder. */
   readonly isShared: boolean;

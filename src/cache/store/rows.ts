@@ -395,7 +395,6 @@ export class StoreWriter {
   }
 }
 
-/** The statements of the thread that writes, for one file. */
 function statementsOf(file: DatabaseSync) {
   const sql = (text: string): StatementSync => file.prepare(text);
   return {

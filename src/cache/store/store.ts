@@ -34,7 +34,6 @@ import { faultOf, isUnusable, pathOf } from './file.ts';
 import { StoreLink, type ThreadSetup } from './link.ts';
 import { nameBytes, type Renewal, type StoredColumns, StoreReader, type StoredRow, type StoredWrite } from './rows.ts';
 
-/** The process as its store knows it. */
 interface StoreUser {
   /** The present ledger and epoch; without them nothing is looked up or stored. */
   readonly place: () => CurrentEpoch | undefined;
@@ -80,7 +79,6 @@ const restFactor = 10;
 export class AnswerStore extends WriteBehind<StoreWrite> {
   readonly #setup: ThreadSetup;
   readonly #user: StoreUser;
-  /** The thread that writes. */
   readonly link: StoreLink;
   #open: { readonly number: number; readonly reader: StoreReader } | undefined;
   #fault: string | undefined = 'its file is not open yet';

@@ -20,7 +20,6 @@ import { type Room, type StoreFill, type StoreWork, StoreWriter } from './rows.t
 /** Ms between two looks at the file's place, and between two tries to open one. */
 const lookMs = 1_000;
 
-/** An open file, and its identity at the time. */
 interface OpenFile {
   readonly number: number;
   readonly writer: StoreWriter;
@@ -166,7 +165,6 @@ export class Claim {
   readonly #path: string;
   readonly #run: string;
   #lock: DatabaseSync | undefined;
-  /** The file with the lock. */
   #identity: string | undefined;
 
   /** `run`: the name of this start of the gateway, which its processes share. */
