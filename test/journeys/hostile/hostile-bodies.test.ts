@@ -183,6 +183,7 @@ test('the body of a submission counts until its node answers, even after a hang-
 
   release();
   await until(async () => (await held()) === 0);
+  assert.equal(node.requestsTo('submit'), 1);
 });
 
 test('a submission whose body ends after its 408 reaches no node', async (t) => {

@@ -6,35 +6,30 @@ import {
   constants,
   Http2ServerRequest,
   Http2ServerResponse,
-  type Http2Session,
   type IncomingHttpHeaders,
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { Socket } from 'node:net';
-
-const socketOf = new WeakMap<Http2Session, Socket>();
-
-/** Sets the socket of a session's requests: Node would create another proxy object for every stream. */
-export function bindSession(session: Http2Session, socket: Socket): void {
-  socketOf.set(session, socket);
-}
 
 /**
  * HTTP/2 request with HTTP/1.1 headers: no pseudo-headers, repeated headers joined (Node would silently drop a second
  * content type), `:authority` as host, and `chunked` for a body of unannounced length.
  */
 export class H2Request extends Http2ServerRequest {
-  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, raw: readonly string[]) {
+  /** `socket`: of the session, which Node would create another proxy object of for every stream; absent: it has ended. */
+  constructor(
+    stream: ServerHttp2Stream,
+    headers: IncomingHttpHeaders,
+    raw: readonly string[],
+    socket: Socket | undefined,
+  ) {
     const own = ownHeaders(stream, raw);
     // Node reads method and path from the headers: the prototype has them, and listings of own headers omit them.
     super(stream, Object.assign(Object.create(pseudoHeaders(headers)), own.headers), {}, own.raw);
-    const session = stream.session;
-    const socket = session === undefined ? undefined : socketOf.get(session);
     Object.defineProperty(this, 'socket', { value: socket ?? gone });
   }
 }
 
-/** Socket of a connection that ended before its last request was handled. */
 const gone = {};
 
 /** HTTP/2 response. `destroy` resets the stream, so that a truncated body never looks complete. */

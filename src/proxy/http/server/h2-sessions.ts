@@ -8,7 +8,6 @@ import type { Socket } from 'node:net';
 import { clientOf } from '../../../access/index.ts';
 import { keepAliveMs } from '../heads.ts';
 import { type ConnectionState, type ConnectionTimes, stateOf } from './connection-state.ts';
-import { bindSession } from './h2-messages.ts';
 import type { PacedWork, TurnShares } from './turn-shares.ts';
 
 interface WaitingStream {
@@ -43,7 +42,6 @@ export class H2Sessions {
   }
 
   add(session: ServerHttp2Session, socket: Socket): void {
-    bindSession(session, socket);
     this.#open.set(session, new OpenSession(this, session, socket));
     session.once('close', () => {
       this.#open.get(session)?.stop();

@@ -138,10 +138,12 @@ export class TlsListener {
 
   /** Makes a request of a stream, and passes it on as Node's `onServerStream` (internal/http2/compat) does. */
   #begin([stream, headers, , raw]: ReceivedStream, serve: RequestListener | undefined): void {
-    const ofStream = { request: new H2Request(stream, headers, raw), response: new H2Response(stream) };
-    this.sessions.of(stream)?.begin(stream);
+    const open = this.sessions.of(stream);
+    const h2Request = new H2Request(stream, headers, raw, open?.socket);
+    const ofStream = { request: h2Request, response: new H2Response(stream) };
+    open?.begin(stream);
     // An empty body may end ahead of the request, which awaits that event (hostile/tls.test.ts).
-    if (stream.readableEnded) ofStream.request.push(null);
+    if (stream.readableEnded) h2Request.push(null);
     const { request, response } = ofStream as unknown as { request: IncomingMessage; response: ServerResponse };
     if (!stream.endAfterHeaders) this.#bound(stream, request, response);
     if (serve !== undefined) serve(request, response);

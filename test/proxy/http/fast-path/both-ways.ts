@@ -24,20 +24,17 @@ const shortTimes = { headMs: 2_000, requestMs: 2_000, checkMs: 100 };
 /** Bytes behind a `Connection: close` may make the kernel drop the last answer: such a difference is tried again. */
 const mostTries = 3;
 
-/** `slowMs`: the node's delay of every second read, so that bytes arrive while answers are in flight. */
+interface Ways {
+  /** Delay of every second read of the node, so that bytes arrive while answers are in flight. */
+  readonly slowMs?: number;
+  readonly access?: AccessConfig;
+  readonly tls?: TlsFiles;
+  readonly times?: NonNullable<TestGatewayOptions['times']>;
+}
+
 export async function bothWays(
   t: TestContext,
-  {
-    slowMs = 0,
-    access,
-    tls,
-    times = shortTimes,
-  }: {
-    readonly slowMs?: number;
-    readonly access?: AccessConfig;
-    readonly tls?: TlsFiles;
-    readonly times?: NonNullable<TestGatewayOptions['times']>;
-  } = {},
+  { slowMs = 0, access, tls, times = shortTimes }: Ways = {},
 ): Promise<BothWays> {
   const node = await fakeNode(t, {
     head: 5_000n,
@@ -82,7 +79,7 @@ export async function bothWays(
     async differenceOf(pieces) {
       let pair: readonly [fastPath: string, server: string] = ['', ''];
       for (let tries = 0; tries < mostTries; tries += 1) {
-        pair = await Promise.all([answersOf(fastPath, pieces, tls), answersOf(server, pieces, tls)]);
+        pair = await Promise.all([exchangePieces(fastPath, pieces, tls), exchangePieces(server, pieces, tls)]);
         if (pair[0] === pair[1]) return undefined;
       }
       return pair;
@@ -90,13 +87,7 @@ export async function bothWays(
   };
 }
 
-function show(text: string): string {
-  return JSON.stringify(text.slice(0, 2_000));
-}
-
-async function answersOf(gateway: TestGateway, pieces: readonly Buffer[], tls?: TlsFiles): Promise<string> {
-  return comparable(await exchangePieces(gateway, pieces, tls));
-}
+const show = (text: string): string => JSON.stringify(text.slice(0, 2_000));
 
 type MakeStream = (seed: number) => ClientStream;
 
@@ -131,7 +122,7 @@ export async function compareStreams(
   return failure;
 }
 
-/** All bytes from the gateway until it ends the connection. */
+/** All bytes from the gateway until it ends the connection, in comparable form. */
 function exchangePieces({ port }: TestGateway, pieces: readonly Buffer[], tls?: TlsFiles): Promise<string> {
   return new Promise((resolve) => {
     const plain = connect({ port, host: '127.0.0.1', noDelay: true });
@@ -150,7 +141,7 @@ function exchangePieces({ port }: TestGateway, pieces: readonly Buffer[], tls?: 
     socket.on('error', () => undefined);
     socket.on('close', () => {
       clearTimeout(timer);
-      resolve(Buffer.concat(chunks).toString('latin1'));
+      resolve(comparable(Buffer.concat(chunks).toString('latin1')));
     });
     socket.on(tls === undefined ? 'connect' : 'secureConnect', () => void send(pieces));
     const send = async (left: readonly Buffer[]): Promise<void> => {

@@ -27,7 +27,7 @@ async function fastConnection(t: TestContext) {
 }
 
 /** Sends short answers until the kernel's buffer is full. */
-function fillWithShort(connection: FastConnection): void {
+function fillWithShort({ connection }: { readonly connection: FastConnection }): void {
   while (connection.socket.writableLength === 0) {
     connection.queue.send('a'.repeat(32 * 1024), 'latin1');
     connection.queue.flush();
@@ -48,24 +48,17 @@ function sendLong({ connection, unsent }: Awaited<ReturnType<typeof fastConnecti
 }
 
 test('unsent short answers count until the kernel accepts them, not until the connection ends', async (t) => {
-  const { connection, client, budget } = await fastConnection(t);
-  fillWithShort(connection);
+  const fast = await fastConnection(t);
+  const { connection, client, budget } = fast;
+  fillWithShort(fast);
   const heldBefore = budget.held;
 
   client.resume();
   await until(() => connection.isIdle && budget.held === 0);
 
   assert.equal(heldBefore, arenaBytes);
-  fillWithShort(connection);
+  fillWithShort(fast);
   assert.equal(budget.held, arenaBytes);
-});
-
-test('unsent short answers count until their client is gone', async (t) => {
-  const { connection, client, budget } = await fastConnection(t);
-  fillWithShort(connection);
-
-  client.resetAndDestroy();
-  await until(() => budget.held === 0);
 });
 
 test('an answer in pieces counts until the kernel accepts its short last piece', async (t) => {
@@ -79,13 +72,17 @@ test('an answer in pieces counts until the kernel accepts its short last piece',
   assert.ok(heldBefore > pieceBytes, `${heldBefore} bytes`);
 });
 
-test('an answer in pieces counts until its client is gone', async (t) => {
-  const fast = await fastConnection(t);
-  sendLong(fast);
+const unread = { 'unsent short answers': fillWithShort, 'the pieces of an answer': sendLong };
 
-  fast.client.resetAndDestroy();
-  await until(() => fast.budget.held === 0);
-});
+for (const [what, send] of Object.entries(unread)) {
+  test(`${what} count until their client is gone`, async (t) => {
+    const fast = await fastConnection(t);
+    send(fast);
+
+    fast.client.resetAndDestroy();
+    await until(() => fast.budget.held === 0);
+  });
+}
 
 test('a connection is quiet from the moment its answer is read, not from the write', async (t) => {
   const { connection, client } = await fastConnection(t);

@@ -159,24 +159,3 @@ test('a node waits while its client reads nothing, and ends its answer once the 
   await left.promise;
   assert.equal(await gateway.metric('ledgergate_fast_path_handovers_total'), 0);
 });
-
-test('a submission whose client hangs up is sent once, and its node recorded', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await gatewayOver(t, node, true);
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  t.after(() => release());
-  node.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route === 'submit' });
-  const idle = await gateway.metric('ledgergate_http_connections');
-  const socket = connect(gateway.port, '127.0.0.1');
-  socket.write(requests['a submission']);
-  await until(() => node.requestsTo('submit') === 1);
-
-  socket.resetAndDestroy();
-  await until(async () => (await gateway.metric('ledgergate_http_connections')) === idle);
-  assert.equal(await gateway.metric('ledgergate_http_in_flight_requests'), 1);
-  release();
-  await until(async () => (await gateway.metric('ledgergate_http_in_flight_requests')) === 0);
-
-  assert.equal(node.requestsTo('submit'), 1);
-  assert.equal(await gateway.metric('ledgergate_fast_path_handovers_total'), 0);
-});

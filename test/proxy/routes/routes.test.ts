@@ -1,4 +1,4 @@
-// The target cache and the cache of type tags keep no text of the bytes that a request came with.
+// Routes keep no text of the bytes that a request came with, and answer the ledger info at once.
 import assert from 'node:assert/strict';
 import process from 'node:process';
 import { test } from 'node:test';
@@ -31,6 +31,11 @@ const rows: Readonly<Record<string, (index: number) => string>> = {
   'an account': (index) => `GET /v1/accounts/0x1${index.toString(16).padStart(63, '0')} HTTP/1.1\r\n${json}\r\n`,
 };
 
+function routesOver(reads: Reads): Routes {
+  const settings = { encode: { enabled: false, share: 0 } };
+  return new Routes({ reads, settings, basePath: '/v1', registry: new Registry() } as never);
+}
+
 for (const [what, requestOf] of Object.entries(rows)) {
   test(`${what} in 60 kB of pipelined requests keeps below 4 kB`, async () => {
     let answered = 0;
@@ -39,8 +44,7 @@ for (const [what, requestOf] of Object.entries(rows)) {
       reader: { locate: () => undefined, isLarge: () => false, find: () => result },
       freshness: { findRead: () => result },
     } as unknown as Reads;
-    const settings = { encode: { enabled: false, share: 0 } };
-    const routes = new Routes({ reads, settings, basePath: '/v1', registry: new Registry() } as never);
+    const routes = routesOver(reads);
     const blocks = new HeaderBlocks();
     const count = 300;
     const send = async (index: number): Promise<void> => {
@@ -73,3 +77,20 @@ for (const [what, requestOf] of Object.entries(rows)) {
     assert.equal(routes.targets.find('/', 'json'), undefined);
   });
 }
+
+test('a shared state answers the ledger info without a wait: no timer, no listener', () => {
+  const info = { body: Buffer.from('{}'), version: 900n };
+  const routes = routesOver({ reader: {}, freshness: { findLedgerInfo: () => info } } as unknown as Reads);
+  let answered: unknown;
+  const exchange = {
+    request: { headers: {} },
+    get signal() {
+      return assert.fail('the exchange waits');
+    },
+    answerInfo: (found: unknown) => void (answered = found),
+  } as unknown as Exchange;
+
+  void routes.serve(exchange, routes.match('GET', '/v1'), undefined);
+
+  assert.equal(answered, info);
+});
