@@ -1,5 +1,5 @@
 /** A gateway in front of a test's nodes, over real sockets. */
-import { request as send, type Dispatcher } from 'undici';
+import { Pool, request as send, type Dispatcher } from 'undici';
 import type { AccessConfig, Config } from '../../src/config/config.ts';
 import type { LookUp } from '../../src/upstream/nodes.ts';
 import { startGateway, type GatewayOptions, type RunningGateway } from '../../src/gateway/gateway.ts';
@@ -193,6 +193,17 @@ export async function twoTiers(
   const full = await fakeNode(t, { oldest: 500n, head: 900n, ...ledger });
   const archival = await fakeNode(t, { head: 900n, ...ledger, archival: true });
   return { full, archival, gateway: await testGateway(t, { ...options, full: [full], archival: [archival] }) };
+}
+
+/** GET of paths below the base path over connections that stay open, for tests with hundreds of reads. */
+export function pooledGet(t: Ending, gateway: Pick<TestGateway, 'url'>) {
+  const { origin, pathname } = new URL(gateway.url);
+  const pool = new Pool(origin);
+  t.after(() => pool.destroy());
+  return async (path: string): Promise<Pick<Reply, 'status' | 'text'>> => {
+    const { statusCode: status, body } = await pool.request({ method: 'GET', path: pathname + path });
+    return { status, text: await body.text() };
+  };
 }
 
 /** One request over a connection of its own. */

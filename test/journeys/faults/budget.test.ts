@@ -9,6 +9,7 @@ import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
 import {
   nodeAndGateway,
+  pooledGet,
   probeAt,
   testConfig,
   testGateway,
@@ -18,7 +19,6 @@ import {
 } from '../../support/gateway.ts';
 import { never, request, senderOf, type Answer } from '../../support/sender.ts';
 import { watchStalls } from '../../support/stalls.ts';
-import { get } from '../../support/workers.ts';
 
 const boom = '{"message":"boom","error_code":"internal_error","vm_error_code":null}';
 
@@ -49,7 +49,7 @@ test('retries, hedges and the archive together stay within the attempts of one r
 /** Each read takes a retry: of 500, and of a share of the reads. */
 function useUpRetries(gateway: TestGateway, read: () => Promise<unknown>): Promise<void> {
   return until(async () => {
-    await Promise.all(Array.from({ length: 50 }, read));
+    await Promise.all(Array.from({ length: 100 }, read));
     return (await gateway.metric('ledgergate_retries_total{outcome="refused"}')) > 0;
   });
 }
@@ -61,12 +61,14 @@ test('with the share of retries used up, a node that answers still gets the read
     node.faults.add({ kind: 'answer', status: 500, body: boom }, { when: ({ route }) => route === 'resource' });
   }
   let version = 1_000;
-  const read = async () => (await gateway.get(probeAt((version += 1)))).status;
+  const get = pooledGet(t, gateway);
+  const read = async () => (await get(probeAt((version += 1)))).status;
   await useUpRetries(gateway, read);
 
   healed.faults.clear();
   await until(async () => (await read()) === 200);
-  const statuses = await Promise.all(Array.from({ length: 100 }, read));
+  const statuses: number[] = [];
+  for (let turn = 0; turn < 10; turn += 1) statuses.push(...(await Promise.all(Array.from({ length: 10 }, read))));
 
   assert.deepEqual(new Set(statuses), new Set([200]));
   assert.ok(failing.reads > 0);
@@ -76,7 +78,8 @@ test('with the share of retries used up, a node that is passed over gets the rea
   const [healed, failing] = [await fakeNode(t, { head: 90_000n }), await fakeNode(t, { head: 90_000n })];
   const gateway = await testGateway(t, { full: [healed, failing] });
   let version = 1_000;
-  const read = async () => (await gateway.get(probeAt((version += 1)))).status;
+  const get = pooledGet(t, gateway);
+  const read = async () => (await get(probeAt((version += 1)))).status;
   // Passed over for its share of errors: only trials beside answered reads end that, and soon no read is answered.
   fail(healed, (read) => read % 3 === 0);
   await until(async () => {
@@ -161,10 +164,11 @@ test('when every node fails, the retries of all requests are a share of them', a
   for (const node of nodes)
     node.faults.add({ kind: 'answer', status: 500, body: boom }, { when: ({ route }) => route === 'resource' });
   const reads = 700;
+  const get = pooledGet(t, gateway);
   const startedMs = performance.now();
 
   for (let index = 0; index < reads; index += 50) {
-    const batch = Array.from({ length: 50 }, (_, offset) => gateway.get(probeAt(60_000 + index + offset)));
+    const batch = Array.from({ length: 50 }, (_, offset) => get(probeAt(60_000 + index + offset)));
     for (const { status } of await Promise.all(batch)) assert.equal(status, 500);
   }
 
@@ -295,7 +299,7 @@ test('an archive at 20 requests a second: a burst and the rate arrive, the other
     }
   };
 
-  const [old] = await Promise.all([readOld((path) => gateway.get(path), isOver), readRecent()]);
+  const [old] = await Promise.all([readOld(pooledGet(t, gateway), isOver), readRecent()]);
 
   const seconds = (performance.now() - startedMs) / 1_000;
   assert.deepEqual(
@@ -402,10 +406,7 @@ test('workers divide the allowance', async (t) => {
   const gateway = await gatewayProcess(t, { full: [], config });
   const beganMs = performance.now();
 
-  const counts = await readOld(
-    (path) => get(gateway.url + path),
-    () => performance.now() - beganMs >= 1_000,
-  );
+  const counts = await readOld(pooledGet(t, gateway), () => performance.now() - beganMs >= 1_000);
 
   const seconds = (performance.now() - startedMs) / 1_000;
   assert.deepEqual(

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually, until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { probeAt, testGateway, twoTiers } from '../../support/gateway.ts';
+import { pooledGet, probeAt, testGateway, twoTiers } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import { encodeRequest, submission } from '../../support/submission.ts';
@@ -33,9 +33,10 @@ for (const [index, [what, answer]] of refusals.entries()) {
     const stalls = watchStalls(t);
     const startedMs = performance.now();
     const statuses = new Map<number, number>();
+    const get = pooledGet(t, gateway);
 
     for (let index = 0; index < reads; index += 20) {
-      const batch = Array.from({ length: 20 }, (_, offset) => gateway.get(probeAt(60_000 + index + offset)));
+      const batch = Array.from({ length: 20 }, (_, offset) => get(probeAt(60_000 + index + offset)));
       for (const { status } of await Promise.all(batch)) statuses.set(status, (statuses.get(status) ?? 0) + 1);
     }
 
@@ -69,10 +70,11 @@ test('with every node refusing, going on to the next one is a retry, and retries
     faults.add({ kind: 'answer', status: 429, body: overloaded }, { when: ({ route }) => route === 'resource' });
   }
   const reads = 800;
+  const get = pooledGet(t, gateway);
   const startedMs = performance.now();
 
   for (let index = 0; index < reads; index += 50) {
-    const batch = Array.from({ length: 50 }, (_, offset) => gateway.get(probeAt(60_000 + index + offset)));
+    const batch = Array.from({ length: 50 }, (_, offset) => get(probeAt(60_000 + index + offset)));
     for (const { status } of await Promise.all(batch)) assert.equal(status, 429);
   }
 

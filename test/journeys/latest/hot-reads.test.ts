@@ -12,8 +12,8 @@ import { until } from '../../support/eventually.ts';
 import { nodeAndGateway, probe, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { createSampleNode } from '../../support/sample-node.ts';
 
-/** A shared state lasts for a second, in which a busy machine makes some reads. */
-const config = { latest: { maxStalenessMs: 1_000 } };
+/** A shared state lasts for two seconds, in which a busy machine makes some reads. */
+const config = { latest: { maxStalenessMs: 2_000 } };
 const resultsOf = (result: string): string => `ledgergate_hot_reads_total{result="${result}"}`;
 const misses = 'ledgergate_cache_reads_total{kind="resource",result="miss"}';
 /** No client repeats it. */

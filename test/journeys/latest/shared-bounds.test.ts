@@ -9,6 +9,7 @@ import { gatewayProcess, type ConfigSections } from '../../support/gateway-proce
 import { findViolations, type Observation } from '../../support/history.ts';
 import { keysFile, planConfig, testKey } from '../../support/keys.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { watchStalls } from '../../support/stalls.ts';
 
 /** Clients with a bound each, by their plan or by the override of what they read. */
 const clients = [
@@ -78,6 +79,7 @@ for (const [way, { processes, looksFactor, skip }] of Object.entries(ways)) {
       }),
     );
     for (const read of readers) await read();
+    const stalls = watchStalls(t);
     const [looksBefore, readsBefore, startMs] = [node.requestsTo('ledgerInfo'), node.reads, performance.now()];
     const readOn = async (read: () => Promise<void>): Promise<void> => {
       for (; performance.now() < startMs + runMs; await sleep(10)) await read();
@@ -102,13 +104,15 @@ for (const [way, { processes, looksFactor, skip }] of Object.entries(ways)) {
       history.filter(({ startMs: sentMs, version, boundMs }) => version < headAt(sentMs - boundMs)),
       [],
     );
-    assert.deepEqual(findViolations(history, { placeOf: ({ connection }) => connection, newsMs }), []);
+    const violations = findViolations(history, { placeOf: ({ connection }) => connection, newsMs });
+    stalls.judge(violations.length === 0, `behind an earlier read of another process: ${violations.length}`);
     // A look begins after 98 % of its bound, and renews the others that are due.
     const usual = clients.reduce((sum, { boundMs }) => sum + ranMs / (0.98 * boundMs), 0);
-    assert.ok(looks <= 1.5 * looksFactor * usual + 5, `${looks} looks, ${usual} of one process`);
+    stalls.judge(looks <= 1.5 * looksFactor * usual + 5, `${looks} looks, ${usual} of one process`);
     for (const [index, { boundMs }] of clients.entries()) {
-      const most = (looksFactor * ranMs) / (0.8 * boundMs) + 4;
-      assert.ok(states[index]! <= most, `${states[index]} states by ${boundMs} ms, at most ${most}`);
+      // Without news of each other, every process would have states of its own.
+      const most = (2 * looksFactor * ranMs) / boundMs + 3;
+      stalls.judge(states[index]! <= most, `${states[index]} states by ${boundMs} ms, at most ${most}`);
     }
     // Each process reads at each state that is new to it, once.
     assert.ok(reads <= processes * states.reduce((sum, count) => sum + count, 0), `${reads} reads`);
