@@ -46,20 +46,24 @@ test('retries, hedges and the archive together stay within the attempts of one r
   assert.equal(reply.text, boom);
 });
 
-/** Each read takes a retry: of 500, and of a share of the reads. */
+/** Two nodes, and a gateway that has room for hundreds of reads at once. */
+async function twoNodes(t: TestContext) {
+  const nodes = [await fakeNode(t, { head: 90_000n }), await fakeNode(t, { head: 90_000n })] as const;
+  return { nodes, gateway: await testGateway(t, { full: nodes, config: { upstream: { connections: 256 } } }) };
+}
+
+/** Each read takes a retry, of 500 and of a share of the reads: many at once, because retries come back with time. */
 function useUpRetries(gateway: TestGateway, read: () => Promise<unknown>): Promise<void> {
   return until(async () => {
-    await Promise.all(Array.from({ length: 100 }, read));
+    await Promise.all(Array.from({ length: 300 }, read));
     return (await gateway.metric('ledgergate_retries_total{outcome="refused"}')) > 0;
   });
 }
 
 test('with the share of retries used up, a node that answers still gets the reads that another one fails', async (t) => {
-  const [failing, healed] = [await fakeNode(t, { head: 90_000n }), await fakeNode(t, { head: 90_000n })];
-  const gateway = await testGateway(t, { full: [failing, healed] });
-  for (const node of [failing, healed]) {
-    node.faults.add({ kind: 'answer', status: 500, body: boom }, { when: ({ route }) => route === 'resource' });
-  }
+  const { nodes, gateway } = await twoNodes(t);
+  const [failing, healed] = nodes;
+  for (const node of nodes) fail(node, () => true);
   let version = 1_000;
   const get = pooledGet(t, gateway);
   const read = async () => (await get(probeAt((version += 1)))).status;
@@ -75,8 +79,8 @@ test('with the share of retries used up, a node that answers still gets the read
 });
 
 test('with the share of retries used up, a node that is passed over gets the reads that no other answers', async (t) => {
-  const [healed, failing] = [await fakeNode(t, { head: 90_000n }), await fakeNode(t, { head: 90_000n })];
-  const gateway = await testGateway(t, { full: [healed, failing] });
+  const { nodes, gateway } = await twoNodes(t);
+  const [healed] = nodes;
   let version = 1_000;
   const get = pooledGet(t, gateway);
   const read = async () => (await get(probeAt((version += 1)))).status;
@@ -87,7 +91,7 @@ test('with the share of retries used up, a node that is passed over gets the rea
     return (await gateway.metric('ledgergate_upstream_ejected{upstream="full-0",class="head"}')) > 0;
   });
   healed.faults.clear();
-  for (const node of [healed, failing]) fail(node, () => true);
+  for (const node of nodes) fail(node, () => true);
   await useUpRetries(gateway, read);
 
   healed.faults.clear();

@@ -184,21 +184,6 @@ test('with chainId a node that changes its chain for good never turns the ledger
   assert.match((await read(400)).headers['cache-status'] ?? '', /^ledgergate; hit/);
 });
 
-test('with chainId the nodes of another chain lose even as a majority', async (t) => {
-  const foreign = [await fakeNode(t, { head: 900n, chainId: 2 }), await fakeNode(t, { head: 900n, chainId: 2 })];
-  const ours = await fakeNode(t, { head: 800n, chainId: 1 });
-  const gateway = await testGateway(t, { full: [...foreign, ours], config: { chainId: 1 } });
-
-  const reply = await gateway.get(`${probe}?ledger_version=400`);
-
-  assert.deepEqual([reply.status, reply.headers['x-node-chain-id']], [200, '1']);
-  assert.equal(reply.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-2');
-  assert.deepEqual(
-    foreign.map((node) => node.log.countOf('resource')),
-    [0, 0],
-  );
-});
-
 test('no worker turns over on answers alone, and all do when the ledger info confirms them', async (t) => {
   const node = await fakeNode(t, { head: 900n, chainId: 1 });
   const gateway = await gatewayProcess(t, {

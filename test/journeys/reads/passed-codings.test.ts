@@ -1,12 +1,9 @@
 // Passed answers keep their node's coding if the client accepts it.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
 import { connect } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import {
   brotliCompressSync,
   brotliDecompressSync,
@@ -19,7 +16,6 @@ import {
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { nodeAndGateway, patient, type Reply, testGateway, twoTiers } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
-import { authority } from '../../support/tls.ts';
 import { listen } from '../../support/listen.ts';
 import { errorBody } from '../../support/error-body.ts';
 
@@ -278,39 +274,4 @@ test('a coded answer beyond the decoded bound is refused, and does not count aga
   assert.equal((await gateway.get(list, { 'accept-encoding': 'gzip' })).status, 503);
   assert.equal(await gateway.metric('ledgergate_upstream_failures_total{upstream="full-0",kind="size"}'), 1);
   assert.equal((await gateway.get('/accounts/0x1?ledger_version=5')).status, 200);
-});
-
-test('a coded list passes from a node behind TLS as well', async (t) => {
-  const certificates = authority(t);
-  const certified = certificates.certify('node');
-  const trusted = getCACertificates('default');
-  setDefaultCACertificates([...trusted, certificates.ca]);
-  t.after(() => setDefaultCACertificates(trusted));
-  const coded = gzipSync(text);
-  const seen: unknown[] = [];
-  const server = createTlsServer(
-    { cert: readFileSync(certified.cert), key: readFileSync(certified.key) },
-    (request, response) => {
-      const isList = request.url?.includes('/transactions?') === true;
-      if (isList) seen.push(request.headers['accept-encoding']);
-      const body = isList ? coded : Buffer.from('{}');
-      response.writeHead(200, {
-        ...ledger,
-        'content-type': 'application/json',
-        'content-length': body.length,
-        ...(isList ? { 'content-encoding': 'gzip' } : {}),
-      });
-      response.end(body);
-    },
-  );
-  const port = await listen(t, server);
-  const url = `https://127.0.0.1:${port}/v1`;
-  const gateway = await testGateway(t, { full: [{ url }] });
-
-  const passed = await gateway.get(list, { 'accept-encoding': 'gzip' });
-  const plain = await gateway.get(list);
-
-  assert.deepEqual([passed.body, passed.headers['content-encoding']], [coded, 'gzip']);
-  assert.deepEqual([plain.text, plain.headers['content-encoding']], [text, undefined]);
-  assert.deepEqual(seen, ['gzip', undefined]);
 });
