@@ -56,7 +56,10 @@ function endOfBrackets(source: string, start: number, found: string[] = []): num
   throw new Error('a bracket is not closed');
 }
 
-/** Patterns of the messages in `source`. A message that a function of the file makes is one of its `return`s. */
+/**
+ * Patterns of the messages in `source`. One that is no literal is in the statement that names it, in a table of the file, or
+ * in a function of the file, which returns it.
+ */
 function messagesIn(source: string): readonly string[] {
   return [...source.matchAll(openings)].flatMap((opening) => {
     const text = opening[0];
@@ -64,13 +67,20 @@ function messagesIn(source: string): readonly string[] {
     const start = bracket === -1 ? source.indexOf('(', opening.index) : bracket;
     const found: string[] = [];
     const end = endOfBrackets(source, start, found);
+    const isNamed = source.startsWith(' message,', opening.index + text.length);
+    const from = isNamed ? source.lastIndexOf('message', opening.index) : opening.index + text.length;
+    if (isNamed) endOfBrackets(`(${source.slice(from, source.indexOf(';\n', from))})`, 0, found);
+    const origin = source.slice(from, end);
+    const table = /(\w+)\[/.exec(origin)?.[1];
+    const listed = source.indexOf(`\nconst ${table}:`);
+    if (listed !== -1) endOfBrackets(source, source.indexOf('{\n', listed), found);
     const messages = found.filter((pattern) => pattern.includes(' '));
     if (messages.length > 0) return messages;
-    const call = /(\w+)\(/.exec(source.slice(opening.index + text.length, end))?.[1];
+    const call = /(\w+)\(/.exec(origin)?.[1];
     const made = source.indexOf(`\nfunction ${call}(`);
     assert.ok(call !== undefined && made !== -1, `no message is found: ${source.slice(opening.index, end)}`);
     const body = source.slice(made, source.indexOf('\n}\n', made));
-    return [...body.matchAll(/return (?=['`])/g)].map(
+    return [...body.matchAll(/(?:return|message(?::| =)) (?=['`])/g)].map(
       ({ 0: word, index }) => literalAt(body, index + word.length).pattern,
     );
   });
