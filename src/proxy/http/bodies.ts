@@ -259,8 +259,9 @@ export class BodyReservation {
   /** Ends the body: frees the memory and reports it. */
   end(): void {
     this.close();
-    const message = 'too many request bodies are held at once; try again';
-    this.#onEnded(new GatewayError('unavailable', message, { reason: 'bodies' }));
+    this.#onEnded(
+      new GatewayError('unavailable', 'too many request bodies are held at once; try again', { reason: 'bodies' }),
+    );
   }
 
   close(): void {

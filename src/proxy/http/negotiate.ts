@@ -9,14 +9,18 @@ import { ownCopy } from './target-cache.ts';
  * parameters. JSON without such an entry, and for a header above `longestAccept`. Never 406.
  */
 export function answerForm(accept: string | undefined): AnswerForm {
-  return precedes(accept, 'application/x-bcs', ['application/json']) ? 'bcs' : 'json';
+  return precedes(accept, 'application/x-bcs', json) ? 'bcs' : 'json';
 }
 
 /** Whether `text/event-stream` is the first entry that equals it or a media type of `answerForm`. */
 export function wantsEvents(accept: string | undefined): boolean {
-  return precedes(accept, 'text/event-stream', ['application/json', 'application/x-bcs']);
+  return precedes(accept, 'text/event-stream', forms);
 }
 
+const json = ['application/json'];
+const forms = ['application/json', 'application/x-bcs'];
+
+/** Whether `type` is the first entry that equals it or one of `others`. */
 function precedes(accept: string | undefined, type: string, others: readonly string[]): boolean {
   if (accept === undefined || accept.length > longestAccept || !accept.toLowerCase().includes(type)) return false;
   const entries = accept.split(',').map((entry) => entry.trim().toLowerCase());

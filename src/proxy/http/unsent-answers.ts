@@ -60,8 +60,9 @@ export class UnsentAnswers {
     if (body.length <= pieceBytes || response.destroyed) return;
     if (!this.#budget.hasRoomFor(pieceBytes + (this.#bodies.has(body) ? 0 : body.length))) {
       this.#metrics.refused();
-      const message = 'too many large answers are on their way; try again';
-      throw new GatewayError('unavailable', message, { reason: 'large answers' });
+      throw new GatewayError('unavailable', 'too many large answers are on their way; try again', {
+        reason: 'large answers',
+      });
     }
     // Read after `hasRoomFor`, which may have ended other readers of this body.
     const shared = this.#bodies.get(body) ?? { readers: 0, release: this.#budget.hold(body.length) };

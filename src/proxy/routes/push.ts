@@ -108,7 +108,7 @@ export function parseStream(target: string, lastEventId: string | undefined): St
   if (given === undefined) {
     throw invalid('a stream of transactions has the parameters start, sender, function and event_type, each once');
   }
-  const { start, sender, function: called, event_type: eventType } = given;
+  const { start } = given;
   // An empty id is that of a client which has none yet.
   const isResumed = lastEventId !== undefined && lastEventId !== '';
   const cursor = isResumed
@@ -116,7 +116,7 @@ export function parseStream(target: string, lastEventId: string | undefined): St
     : start === undefined
       ? undefined
       : LedgerVersion.of(u64('start', start));
-  return { cursor, isResumed, filter: filterOf(sender, called, eventType) };
+  return { cursor, isResumed, filter: filterOf(given) };
 }
 
 function behind(lastEventId: string): LedgerVersion {
@@ -131,28 +131,20 @@ function u64(name: string, text: string): bigint {
   return number;
 }
 
-function filterOf(
-  senderText: string | undefined,
-  called: string | undefined,
-  eventTypeText: string | undefined,
-): Filter | undefined {
-  if (senderText === undefined && called === undefined && eventTypeText === undefined) return undefined;
-  const sender = senderText === undefined ? undefined : senderOf(senderText);
-  const name = called === undefined ? undefined : functionOf(called);
-  const eventType = eventTypeText === undefined ? undefined : typeOf(eventTypeText);
-  const module = name?.endsWith(anyFunction) === true ? name.slice(0, -1) : undefined;
+function filterOf(given: Readonly<Record<string, string | undefined>>): Filter | undefined {
+  const sender = given['sender'] === undefined ? undefined : senderOf(given['sender']);
+  const called = given['function'] === undefined ? undefined : functionOf(given['function']);
+  const eventType = given['event_type'] === undefined ? undefined : typeOf(given['event_type']);
+  if (sender === undefined && called === undefined && eventType === undefined) return undefined;
+  const module = called?.endsWith(anyFunction) === true ? called.slice(0, -1) : undefined;
+  const isCalled = (id: string | undefined): boolean =>
+    module === undefined ? called === undefined || id === called : id?.startsWith(module) === true;
   return {
-    key: JSON.stringify([sender, name, eventType]),
-    matches(facts) {
-      if (sender !== undefined && facts.sender !== sender) return false;
-      if (
-        module !== undefined
-          ? facts.function?.startsWith(module) !== true
-          : name !== undefined && facts.function !== name
-      )
-        return false;
-      return eventType === undefined || facts.events.includes(eventType);
-    },
+    key: JSON.stringify([sender, called, eventType]),
+    matches: (facts) =>
+      (sender === undefined || facts.sender === sender) &&
+      isCalled(facts.function) &&
+      (eventType === undefined || facts.events.includes(eventType)),
   };
 }
 
