@@ -134,8 +134,8 @@ for (const { workers, gateway, base } of both) {
     await use(gateway, config);
     const [applied = 0, printed] = [await metric(gateway, reloads('applied')), gateway.err().length];
     const crowds = [
-      new Crowd(t, { url: gateway.url, clients: 12, from: 1_000_000 }),
-      new Crowd(t, { url: gateway.url, clients: 4, from: 2_000_000, shortLived: true }),
+      new Crowd(t, { url: gateway.url, clients: 8, from: 1_000_000 }),
+      new Crowd(t, { url: gateway.url, clients: 3, from: 2_000_000, shortLived: true }),
     ];
     const served = () => Promise.all(crowds.map((crowd) => crowd.answer(30)));
     await served();

@@ -28,7 +28,7 @@ function put(file: string, text: string): void {
 }
 
 async function crowdOf(t: TestContext, { url }: GatewayProcess): Promise<Crowd> {
-  const crowd = new Crowd(t, { url, clients: 12, from: 1_000_000, restMs: 20 });
+  const crowd = new Crowd(t, { url, clients: 8, from: 1_000_000 });
   await crowd.answer(50);
   return crowd;
 }

@@ -20,8 +20,8 @@ test(`${rounds} ends and starts behind a balancer, of one process and of workers
   const front = await balancer(t, gateways);
   const { url } = front;
   const crowds = [
-    new Crowd(t, { url, clients: 12, from }),
-    new Crowd(t, { url, clients: 4, from: 2 * from, shortLived: true }),
+    new Crowd(t, { url, clients: 8, from }),
+    new Crowd(t, { url, clients: 3, from: 2 * from, shortLived: true }),
   ];
 
   const codes: (number | null)[] = [];

@@ -87,7 +87,7 @@ async function world(t: TestContext, topology: string, workers = 1): Promise<Wor
   };
   const gateway = await gatewayProcess(t, { full: [node], config });
   await until(async () => (await metric(gateway, 'ledgergate_redis_up')) === 1);
-  const crowd = new Crowd(t, { url: gateway.url, clients: 8, from: 1_000_000, restMs: 20 });
+  const crowd = new Crowd(t, { url: gateway.url, clients: 8, from: 1_000_000 });
   await crowd.answer(50);
   return { ...made, ca, gateway, crowd, put, everywhere, shown };
 }
@@ -197,7 +197,7 @@ test('a Redis of access has a user of its own, renewed under load: 0 failed', { 
     whenRedisIsDown: 'refuse',
   };
   const gateway = await gatewayProcess(t, { full: [node], config: { access } });
-  const crowd = new Crowd(t, { url: gateway.url, clients: 8, from: 1_000_000, restMs: 20 });
+  const crowd = new Crowd(t, { url: gateway.url, clients: 8, from: 1_000_000 });
   await crowd.answer(50);
   await setUser('>secret-two');
   writeFileSync(file, 'secret-two');

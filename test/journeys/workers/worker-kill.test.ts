@@ -15,7 +15,7 @@ import { watchStalls } from '../../support/stalls.ts';
 import { get, isAlive, metric, noWorker } from '../../support/workers.ts';
 
 const rounds = Number(process.env['LEDGERGATE_KILL_ROUNDS'] ?? 2);
-const clients = 12;
+const clients = 8;
 const from = 1_000_000;
 
 interface Killed {
@@ -33,7 +33,7 @@ test(`${rounds} workers killed under load: only their requests in flight fail, a
   const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, log: { level: 'silent' } } });
   const { url } = gateway;
   const kept = new Crowd(t, { url, clients, from });
-  const short = new Crowd(t, { url, clients: 4, from: 2 * from, shortLived: true });
+  const short = new Crowd(t, { url, clients: 3, from: 2 * from, shortLived: true });
 
   const stalls = watchStalls(t);
   const kills: Killed[] = [];
