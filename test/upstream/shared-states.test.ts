@@ -40,6 +40,7 @@ function statesOf(...bounds: readonly number[]): Steps {
     newest: () => states.newest?.info.version,
     newestShared: () => states.newestShared,
     passed: (nowMs: number) => states.passedBy(nowMs),
+    inUse: (nowMs: number) => states.isInUse(nowMs),
     /** The publications since the last call. */
     shared: () => {
       const published = shared.join('; ') || 'nothing';
@@ -75,6 +76,8 @@ those that no node reaches are forgotten | look 10 0, offer 12 1000, refuse, fin
     `
 a bound that a reload adds begins with the newest state | look 10 0, follow 200 1000, shared = 10 to 200, find 1000 0 = 10, shared = 10 to 1000
 a state is taken when it is newer than the newest: a higher version, or the same later | look 10 0 = true, look 10 0 = false, look 10 1 = true, look 9 2 = false, look 11 0 = true
+states are in use for five bounds after the last one was renewed | inUse 0 = false, look 10 0, inUse 1000 = true, inUse 1001 = false
+and while another replica shares one | offer 12 200, inUse 0 = true
 the looks end when the last read is more than five bounds ago | look 10 0, find 200 0, renewal 1000 = 0, renewal 1001 = undefined
 `,
   ],
@@ -84,6 +87,7 @@ the looks end when the last read is more than five bounds ago | look 10 0, find 
 beyond its bound a state gives way to the newest, which is shared from then on | look 10 5000, look 11 5190, find 1000 6000 = 10, shared = 10 to 1000+200; 11 to 200, find 1000 6001 = 11, shared = 11 to 1000
 a client may loosen the bound: while nothing newer is known, it gets the old state | look 10 5000, look 11 5190, find 1000 6001 = 11, find 1000 6191 = undefined, find 3000 6191 = 11
 a report finds the state that a read would get, and neither shares it nor keeps it renewed | look 10 5000, look 11 5190, report 1000 6000 = 10, shared, report 1000 6001 = 11, report 1000 6191 = undefined, shared = nothing, renewal 6001 = undefined, find 1000 6001 = 11, shared = 11 to 1000
+states are in use while one of any bound is | look 10 0, inUse 5000 = true, inUse 5001 = false
 for all, every bound shares the look | look 10 0, shared, look 11 1 true, shared = 11 to 1000+200
 a state is renewed at 98 % of its bound while reads came within five bounds | renewal 0 = undefined, look 10 0, renewal 0 = undefined, find 1000 100, renewal 100 = 880, find 200 100, renewal 100 = 96, renewal 300 = 0, renewal 1101 = 0
 by the process that found it | look 10 0, find 1000 100, find 200 1200, adopt 11 1200 200 1000, renewal 1200 = undefined, find 200 1401, renewal 1401 = undefined, look 12 1401, renewal 1401 = 196, renewal 2402 = undefined
