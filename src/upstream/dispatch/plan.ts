@@ -345,9 +345,7 @@ export function chooseFinalAnswer(call: CallState): NodeAnswer {
   }
   const waitMs = withheldForMs(call, performance.now());
   if (isLost && waitMs === undefined) throw new UnreachedError(version, failedHolders(call, version), attempted.call);
-  const headers = waitMs === undefined ? [] : ['Retry-After', String(Math.ceil(waitMs / 1000))];
-  const { reason, message } = unavailable(call, waitMs !== undefined);
-  throw new GatewayError('unavailable', message, { headers, reason, ...attempted });
+  throw unavailable(call, waitMs);
 }
 
 function callOf({ history: { attempts, lastTried } }: CallState): {
@@ -410,29 +408,36 @@ function mayStillBeHeld({ fleet, need, nodes: nodesNow, history: { prunedAt, any
   });
 }
 
-/** Why there is no answer: the word of log lines, and the message to the client. */
-function unavailable(
-  { fleet, need, history: { prunedAt, tried, unrouted } }: CallState,
-  isPaused: boolean,
-): { readonly reason: NonNullable<GatewayError['reason']>; readonly message: string } {
+/** The 503 of a call without an answer. `waitMs`: until a node that may answer takes requests again. */
+function unavailable(call: CallState, waitMs: number | undefined): GatewayError {
+  const { fleet, need } = call;
+  const { prunedAt, tried, unrouted } = call.history;
+  const headers = waitMs === undefined ? [] : ['Retry-After', String(Math.ceil(waitMs / 1000))];
+  const facts = { headers, ...callOf(call) };
   if (fleet.upstreams.every(({ health }) => health === 'foreign'))
-    return { reason: 'other chain', message: 'all nodes report another chain' };
+    return new GatewayError('unavailable', 'all nodes report another chain', { ...facts, reason: 'other chain' });
   const head = fleet.head?.version ?? 0n;
-  if (need.kind === 'head' && need.min !== undefined && head < need.min) {
-    const message = `the ledger is at version ${head} here, and version ${need.min} was asked for; try again`;
-    return { reason: 'not reached', message };
-  }
+  if (need.kind === 'head' && need.min !== undefined && head < need.min)
+    return new GatewayError(
+      'unavailable',
+      `the ledger is at version ${head} here, and version ${need.min} was asked for; try again`,
+      { ...facts, reason: 'not reached' },
+    );
   const position = positionOf(need);
   const subject =
     position === undefined ? 'this request' : `${need.kind === 'block' ? 'block' : 'ledger version'} ${position}`;
   const counts = [`${tried.size} asked`, ...(unrouted > 0 ? [`${unrouted} without this route`] : [])];
   const why = [...counts, ...faultsOf(fleet)].join(', ');
-  if (prunedAt.size > 0) {
-    const message = `the nodes that may hold ${subject} cannot be reached or are drained (${why}); try again`;
-    return { reason: isPaused ? 'nodes paused' : 'holders away', message };
-  }
   const failed = tried.size === 0 ? 'no node' : 'nodes failed';
-  return { reason: isPaused ? 'nodes paused' : failed, message: `no node answered ${subject} (${why}); try again` };
+  const because = prunedAt.size > 0 ? 'holders away' : failed;
+  const reason = waitMs === undefined ? because : 'nodes paused';
+  if (prunedAt.size === 0)
+    return new GatewayError('unavailable', `no node answered ${subject} (${why}); try again`, { ...facts, reason });
+  return new GatewayError(
+    'unavailable',
+    `the nodes that may hold ${subject} cannot be reached or are drained (${why}); try again`,
+    { ...facts, reason },
+  );
 }
 
 /** Reasons why nodes are not usable, each with the number of its nodes; no names, because some contain addresses. */
