@@ -97,7 +97,7 @@ test('a provider has its counters, credentials and authorities from mounted Secr
   assert.deepEqual(config.cache.redis?.target, { kind: 'single', url: 'redis://r:1' });
   assert.deepEqual(folders, ['/etc/ledgergate/secrets/node-a', '/etc/ledgergate/secrets/issuer']);
   assert.equal(config.upstreams[0]?.tls?.ca, `${folders[0]}/ca.crt`);
-  assert.equal(config.access?.jwt?.jwks, `${folders[1]}/jwks.json`);
+  assert.deepEqual(config.access?.jwt?.jwks, { file: `${folders[1]}/jwks.json` });
   assert.ok(!container(objects).env.some(({ valueFrom }: { valueFrom?: unknown }) => valueFrom !== undefined));
 });
 
