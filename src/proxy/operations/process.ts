@@ -5,7 +5,8 @@ import { cacheKey, type PurgeScope } from '../../cache/index.ts';
 import { familiesOf, type FamilyData } from '../../metrics/index.ts';
 import { Address, quote } from '../../ledger/index.ts';
 import { explain } from './explain.ts';
-import { type ProcessParts, StatusSource } from './status/report.ts';
+import { countsSinceStart, type NodeStatus, type ProcessParts, readinessOf, statusOf } from './status/report.ts';
+import { Windows } from './status/windows.ts';
 import { answerKeys } from './keys-admin.ts';
 import { reportUsage } from './usage-report.ts';
 import {
@@ -35,24 +36,62 @@ interface DrainRequest {
 const maxPurges = 4;
 
 /** Reports the state of one process, and answers operators' requests with its cache, its nodes and its usage. */
-export class ProcessOperations extends StatusSource {
+export class ProcessOperations {
+  readonly #parts: ProcessParts;
+  readonly #windows = new Windows(performance.now());
+  readonly #startedAtMs = Date.now();
+  #timer: NodeJS.Timeout | undefined;
   #purges = 0;
 
+  constructor(parts: ProcessParts) {
+    this.#parts = parts;
+  }
+
+  /** Samples the metrics once a second from now on. */
+  start(): void {
+    this.#sample(performance.now());
+    this.#timer = setInterval(() => this.#sample(performance.now()), 1_000).unref();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  nodes(): readonly NodeStatus[] {
+    return this.#parts.fleet.report().nodes;
+  }
+
+  readiness() {
+    return readinessOf(this.#parts);
+  }
+
+  report() {
+    const nowMs = performance.now();
+    const total = this.#sample(nowMs);
+    return { status: statusOf(this.#parts, this.#startedAtMs, this.#windows, total, nowMs) };
+  }
+
+  #sample(nowMs: number) {
+    const counts = countsSinceStart(this.#parts);
+    this.#windows.record(counts, nowMs, Date.now());
+    return counts;
+  }
+
   families(): Promise<readonly FamilyData[]> {
-    return familiesOf(this.parts.registry);
+    return familiesOf(this.#parts.registry);
   }
 
   /** Purges memory, Redis and replicas. */
   purge({ request, from }: OperatorPurge): Promise<AdminAnswer> {
     return answered(async () => {
-      const scope = scopeOf(parsePurgeRequest(request), this.parts);
+      const scope = scopeOf(parsePurgeRequest(request), this.#parts);
       if (this.#purges >= maxPurges) throw new AdminFault(503, `${maxPurges} purges are in flight: try again`);
       this.#purges += 1;
       try {
-        const { scope: text, ...purged } = await this.parts.cache.purge(scope);
-        this.parts.cache.metrics.purged(scope.kind === 'versions' ? 'read' : scope.kind);
+        const { scope: text, ...purged } = await this.#parts.cache.purge(scope);
+        this.#parts.cache.metrics.purged(scope.kind === 'versions' ? 'read' : scope.kind);
         const fields = { from, purge: text, ...purged };
-        this.parts.journal.record('purge', fields, 'purged', { what: scope.kind, memory: purged.memory });
+        this.#parts.journal.record('purge', fields, 'purged', { what: scope.kind, memory: purged.memory });
         const { isComplete, ...counts } = purged;
         return { purged: scopeText(scope, text), complete: isComplete, ...counts };
       } finally {
@@ -64,8 +103,8 @@ export class ProcessOperations extends StatusSource {
   /** Purges this process and the store: neither Redis nor other replicas. */
   purgeHere(request: unknown): Promise<AdminAnswer> {
     return answered(async () => {
-      const scope = scopeOf(parsePurgeRequest(request), this.parts);
-      const { reads, isStoreClear } = await this.parts.cache.purgeHere(scope);
+      const scope = scopeOf(parsePurgeRequest(request), this.#parts);
+      const { reads, isStoreClear } = await this.#parts.cache.purgeHere(scope);
       // Without the number the purge is not complete.
       return isStoreClear === false ? {} : { memory: reads };
     });
@@ -74,7 +113,7 @@ export class ProcessOperations extends StatusSource {
   /** Drains or resumes a node in this process. */
   setDrained({ upstream: name, isDrained, from }: DrainRequest): Promise<AdminAnswer> {
     return answered(() => {
-      const { fleet, journal } = this.parts;
+      const { fleet, journal } = this.#parts;
       const drained = fleet.drain(name, isDrained);
       if (drained === undefined) throw new AdminFault(404, 'no upstream of the config has this name');
       const { isNews, inFlight } = drained;
@@ -85,15 +124,15 @@ export class ProcessOperations extends StatusSource {
   }
 
   explain(request: unknown): Promise<AdminAnswer> {
-    return answered(() => explain(this.parts, parseExplained(request)));
+    return answered(() => explain(this.#parts, parseExplained(request)));
   }
 
   usage(request: unknown): Promise<AdminAnswer> {
-    return answered(() => reportUsage(this.parts.access?.usage, request, Date.now()));
+    return answered(() => reportUsage(this.#parts.access?.usage, request, Date.now()));
   }
 
   keys(request: KeysRequest): Promise<AdminAnswer> {
-    return orFault(() => answerKeys(this.parts.access?.keys, request));
+    return orFault(() => answerKeys(this.#parts.access?.keys, request));
   }
 }
 

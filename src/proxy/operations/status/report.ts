@@ -11,7 +11,7 @@ import type { ClientPort } from '../../http/index.ts';
 import type { Disagreement, Reads } from '../../reads/index.ts';
 import type { Routes } from '../../routes/index.ts';
 import { countedFamilies, countsOf, mergeCounts, tenantCells, type Counts } from './counts.ts';
-import { mergeTrends, mergeWindows, type TrendPoint, Windows } from './windows.ts';
+import { mergeTrends, mergeWindows, type TrendPoint, type Windows } from './windows.ts';
 
 /** The report on a node; it holds no address. `usableBy`: workers that report it usable; absent with one process. */
 export type NodeStatus = ReturnType<Fleet['report']>['nodes'][number] & { readonly usableBy?: number };
@@ -20,7 +20,7 @@ export type NodeStatus = ReturnType<Fleet['report']>['nodes'][number] & { readon
 export type Readiness = ReturnType<typeof readinessOf>;
 
 /** The report of one process, or of several together. */
-export type ProcessStatus = ReturnType<StatusSource['report']>['status'];
+export type ProcessStatus = ReturnType<typeof statusOf>;
 
 /** Numbers of worker processes. `answering`: those that serve and reported in time. */
 export interface WorkersFacts {
@@ -68,74 +68,41 @@ export interface ProcessParts {
   };
 }
 
-/** Samples the metrics of this process once a second, and reports on it. */
-export class StatusSource {
-  protected readonly parts: ProcessParts;
-  readonly #windows = new Windows(performance.now());
-  readonly #startedAtMs = Date.now();
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(parts: ProcessParts) {
-    this.parts = parts;
-  }
-
-  start(): void {
-    this.#sample(performance.now());
-    this.#timer = setInterval(() => this.#sample(performance.now()), 1_000).unref();
-  }
-
-  close(): void {
-    clearInterval(this.#timer);
-  }
-
-  nodes(): readonly NodeStatus[] {
-    return this.parts.fleet.report().nodes;
-  }
-
-  readiness(): Readiness {
-    return readinessOf(this.parts);
-  }
-
-  report() {
-    const { fleet, cache, clientPort, settings, journal, renewals } = this.parts;
-    const nowMs = performance.now();
-    const total = this.#sample(nowMs);
-    const { chainId, head, oldest, headSpeed } = fleet.report();
-    const status = {
-      ...this.readiness(),
-      startedAtMs: this.#startedAtMs,
-      chainId,
-      head,
-      oldest,
-      headSpeed,
-      /** Counts of the last seconds, shortest window first, and since the start. */
-      windows: this.#windows.read(total, nowMs),
-      total,
-      /** The last 15 minutes, oldest first. */
-      trend: this.#windows.points as readonly TrendPoint[],
-      cache: cache.status().memory,
-      isEncoding: settings.encode.enabled,
-      /** `waiting`: requests queued for a node. */
-      load: { ...clientPort.load(), waiting: fleet.sender.waiting },
-      /** End of the served certificate; Unix time in milliseconds. */
-      certificateExpiresMs: clientPort.certificate?.expiresMs(),
-      pendingRenewals: renewals.pending,
-      follower: followerOf(this.parts),
-      events: journal.events,
-    };
-    return { status };
-  }
-
-  /** Reads the metric families, and records a snapshot when a window needs one. */
-  #sample(nowMs: number): Counts {
-    const { registry, access } = this.parts;
-    const counts = countsOf(readFamilies(registry, countedFamilies), tenantCells(access?.usage.tenants ?? []));
-    this.#windows.record(counts, nowMs, Date.now());
-    return counts;
-  }
+/** The counts of this process since its start. */
+export function countsSinceStart({ registry, access }: ProcessParts): Counts {
+  return countsOf(readFamilies(registry, countedFamilies), tenantCells(access?.usage.tenants ?? []));
 }
 
-function readinessOf({ fleet, cache, clientPort, routes, reads }: ProcessParts) {
+/** The report of this process. `total`: `countsSinceStart` at `nowMs`, which `windows` have recorded. */
+export function statusOf(parts: ProcessParts, startedAtMs: number, windows: Windows, total: Counts, nowMs: number) {
+  const { fleet, cache, clientPort, settings, journal, renewals } = parts;
+  const { chainId, head, oldest, headSpeed } = fleet.report();
+  return {
+    ...readinessOf(parts),
+    startedAtMs,
+    chainId,
+    head,
+    oldest,
+    headSpeed,
+    /** Counts of the last seconds, shortest window first, and since the start. */
+    windows: windows.read(total, nowMs),
+    total,
+    /** The last 15 minutes, oldest first. */
+    trend: windows.points as readonly TrendPoint[],
+    cache: cache.status().memory,
+    isEncoding: settings.encode.enabled,
+    /** `waiting`: requests queued for a node. */
+    load: { ...clientPort.load(), waiting: fleet.sender.waiting },
+    /** End of the served certificate; Unix time in milliseconds. */
+    certificateExpiresMs: clientPort.certificate?.expiresMs(),
+    pendingRenewals: renewals.pending,
+    follower: followerOf(parts),
+    events: journal.events,
+  };
+}
+
+/** See `Readiness`. */
+export function readinessOf({ fleet, cache, clientPort, routes, reads }: ProcessParts) {
   const { isReady, outage, nodes, lost } = fleet.report();
   const { redis, store } = cache.status();
   return {
