@@ -14,7 +14,7 @@ import { Tally } from '../../support/chaos/tally.ts';
 import { chaosWorld, type ChaosGateway, type ChaosWorld } from '../../support/chaos/world.ts';
 import { noRedis } from '../../support/redis-server.ts';
 
-const seconds = Number(process.env['LEDGERGATE_CHAOS_SECONDS'] ?? 8);
+const seconds = Number(process.env['LEDGERGATE_CHAOS_SECONDS'] ?? 6);
 const seed = Number(process.env['LEDGERGATE_CHAOS_SEED'] ?? 1);
 const clients = 24;
 const restMs = 60;

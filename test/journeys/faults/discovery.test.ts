@@ -247,12 +247,12 @@ async function shallowAndDeep(t: TestContext): Promise<readonly [FakeNode, FakeN
 }
 
 for (const pick of ['in turn', 'at random'] as const) {
-  test(`100 old reads of nodes behind one address, picked ${pick}: none gets a 410 of a version that a node holds`, async (t) => {
+  test(`50 old reads of nodes behind one address, picked ${pick}: none gets a 410 of a version that a node holds`, async (t) => {
     const nodes = await shallowAndDeep(t);
     const address = await nodeBalancer(t, nodes, pick);
     const gateway = await testGateway(t, { full: [address], config: { upstream: patient } });
     const counts = new Map<number, number>();
-    for (let version = 1; version <= 100; version += 1) {
+    for (let version = 1; version <= 50; version += 1) {
       const { status } = await gateway.get(probeAt(version));
       counts.set(status, (counts.get(status) ?? 0) + 1);
     }
@@ -260,7 +260,7 @@ for (const pick of ['in turn', 'at random'] as const) {
     t.diagnostic(JSON.stringify([...counts]));
     assert.equal(counts.get(410), undefined);
     // At random, one read in 2^16 meets the shallow node alone, and is refused with 503.
-    assert.ok((counts.get(200) ?? 0) >= 99);
+    assert.ok((counts.get(200) ?? 0) >= 49);
   });
 }
 

@@ -1,12 +1,24 @@
-/** Answers that report another chain id: their effect, and the cache meanwhile. */
+/** Nodes of another chain, of another dialect, or of software without a route: their effect, and the cache meanwhile. */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import type { ReceivedRequest } from '../../../src/sample/sample-node.ts';
+import { call } from '../../commands/command-line.ts';
+import { configFile } from '../../config/config-file.ts';
 import { eventually } from '../../support/eventually.ts';
-import { fakeNode } from '../../support/fake-node.ts';
+import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
-import { fetchReply, nodeAndGateway, probe, testGateway, type TestGateway } from '../../support/gateway.ts';
+import {
+  fetchReply,
+  type LogLine,
+  type NodeAddress,
+  nodeAndGateway,
+  probe,
+  probeAt,
+  testGateway,
+  type TestGateway,
+} from '../../support/gateway.ts';
 import { watchStalls } from '../../support/stalls.ts';
+import { statusWhen } from '../../support/status.ts';
 import { get } from '../../support/workers.ts';
 
 const hit = 'ledgergate; hit; detail=memory';
@@ -224,4 +236,196 @@ test('with chainId several workers report a node of another chain', async (t) =>
   );
   assert.match(gateway.err(), /other chain/);
   assert.equal(node.reads, 0);
+});
+
+// `dialect: auto`: the fleet speaks the dialect of most nodes, decided once; the others are down.
+
+const upstream = { probeIntervalMs: 50 };
+
+async function autoGateway(t: TestContext, full: readonly NodeAddress[]) {
+  const lines: LogLine[] = [];
+  const gateway = await testGateway(t, { full, config: { upstream }, onLog: (line) => lines.push(line) }, 'auto');
+  return { gateway, taken: () => lines.flatMap(({ dialect }) => (dialect === undefined ? [] : [dialect])), lines };
+}
+
+for (const dialect of ['node', 'aptos'] as const) {
+  test(`a fleet of the ${dialect} dialect is read without a word in the config, and the log names it once`, async (t) => {
+    const { gateway, taken } = await autoGateway(t, [await fakeNode(t, { dialect }), await fakeNode(t, { dialect })]);
+
+    const [miss, hit] = [await gateway.get(probeAt(5)), await gateway.get(probeAt(5), { origin: 'https://page.test' })];
+
+    for (const { status, headers } of [miss, hit]) {
+      assert.deepEqual([status, headers[`x-${dialect}-chain-id`]], [200, '1']);
+    }
+    const exposed = String(hit.headers['access-control-expose-headers']).split(', ');
+    assert.deepEqual(
+      ['node', 'aptos'].filter((name) => exposed.includes(`x-${name}-ledger-version`)),
+      [dialect],
+    );
+    assert.deepEqual(taken(), [dialect]);
+  });
+}
+
+test('a node that answers first after the start decides', async (t) => {
+  const node = await fakeNode(t, { dialect: 'aptos' });
+  await node.refuse();
+  const { gateway, taken } = await autoGateway(t, [node]);
+  assert.equal((await gateway.get(probeAt(5))).status, 503);
+  assert.deepEqual(taken(), []);
+
+  await node.accept();
+  const reply = await eventually(
+    () => gateway.get(probeAt(5)),
+    ({ status }) => status === 200,
+  );
+
+  assert.equal(reply.headers['x-aptos-chain-id'], '1');
+  assert.deepEqual(taken(), ['aptos']);
+});
+
+test('in a fleet of both dialects the odd node is down, is an error of the log, and check names it', async (t) => {
+  const nodes = [await fakeNode(t), await fakeNode(t, { dialect: 'aptos' }), await fakeNode(t, { dialect: 'aptos' })];
+  const { gateway, lines } = await autoGateway(t, nodes);
+  const file = configFile(
+    t,
+    `upstreams:\n${nodes.map(({ url }, index) => `  - { name: full-${index}, url: "${url}" }\n`).join('')}`,
+  );
+
+  const { nodes: shown, problems } = await statusWhen(gateway, ({ nodes: [odd] }) => odd?.state === 'down');
+  const readyz = await fetchReply(`${gateway.operationsUrl}/readyz`, { method: 'GET' });
+  const { out, code } = await call(['check', file]);
+  nodes[1]?.clock.advance(10n);
+
+  assert.deepEqual(
+    shown.map(({ reason }) => reason),
+    ['other dialect', undefined, undefined],
+  );
+  assert.deepEqual(problems, ['full-0 is down: other dialect']);
+  assert.match(readyz.text, /"name":"full-0","tier":"full","state":"down","reason":"other dialect"/);
+  assert.deepEqual(
+    lines.filter(({ level }) => level === 50).map(({ upstream: name, reason }) => [name, reason]),
+    [['full-0', 'other dialect']],
+  );
+  assert.equal(code, 1);
+  assert.match(out, /upstreams\[0\]\.url: other dialect \(it speaks node, the fleet aptos\)/);
+  assert.ok(!/upstreams\[[12]\]/.test(out), out);
+  assert.equal((await gateway.get(probeAt(5))).headers['x-aptos-chain-id'], '1');
+});
+
+test('without a dialect in the file several workers take that of the nodes', async (t) => {
+  const node = await fakeNode(t, { dialect: 'aptos' });
+  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2 } });
+
+  const { status, headers } = await get(`${gateway.url}${probeAt(5)}`);
+
+  assert.deepEqual([status, headers['x-aptos-chain-id']], [200, '1']);
+});
+
+// A node that knows no route of a read has a wrong base path or older software: it decides nothing about the ledger.
+
+const error = (code: string): string => JSON.stringify({ message: 'not found', error_code: code, vm_error_code: null });
+const view = JSON.stringify({ function: '0x1::coin::balance', type_arguments: [], arguments: [] });
+const reads = [
+  probeAt(60_000),
+  '/accounts/0x1?ledger_version=60000',
+  '/accounts/0x1/resources?ledger_version=60000',
+  `/transactions/by_hash/0x${'1'.repeat(64)}`,
+  `/transactions/wait_by_hash/0x${'1'.repeat(64)}`,
+  '/transactions/by_version/60000',
+  '/transactions?start=60000&limit=2',
+  '/blocks/by_height/15000',
+  '/estimate_gas_price',
+];
+
+test('the only node has a wrong base path: every read gets 503 with this reason, never its 404', async (t) => {
+  const { url } = await fakeNode(t, { head: 90_000n });
+  const gateway = await testGateway(t, { full: [{ url: url.replace('/v1', '/v2') }], config: { chainId: 1 } });
+
+  for (const accept of ['application/json', 'application/x-bcs']) {
+    for (const path of reads) {
+      const { status, text } = await gateway.get(path, { accept });
+      assert.equal(status, 503, `${path}: ${text}`);
+      assert.match(text, /1 down: wrong base path|no usable node is known/, path);
+    }
+  }
+  const posted = await gateway.post('/view?ledger_version=60000', view);
+  assert.deepEqual([posted.status, posted.text.includes('1 down: wrong base path')], [503, true]);
+});
+
+/** The node's software is older than the route of a balance. */
+function lacksBalances(node: FakeNode, status: number): void {
+  const body = error('web_framework_error');
+  node.faults.add({ kind: 'answer', status, body }, { when: ({ route }) => route === 'balance' });
+}
+
+const balanceAt = (version: number): string => `/accounts/0x1/balance/0x1::coin::T?ledger_version=${version}`;
+
+const ejected = (gateway: TestGateway): Promise<number> =>
+  gateway.metric('ledgergate_upstream_ejected{upstream="full-0",class="head"}');
+
+for (const status of [404, 405]) {
+  test(`${status} of a node without the route: another node answers, and the node keeps its other reads`, async (t) => {
+    const older = await fakeNode(t, { head: 90_000n });
+    const other = await fakeNode(t, { head: 90_000n });
+    const gateway = await testGateway(t, { full: [older, other] });
+    lacksBalances(older, status);
+
+    for (let version = 60_000; version < 61_000; version += 100) {
+      const direct = await (await fetch(other.url + balanceAt(version))).text();
+      assert.equal((await gateway.get(balanceAt(version))).text, direct);
+      const others = Array.from({ length: 8 }, (_, index) => gateway.get(probeAt(version + index)));
+      assert.ok((await Promise.all(others)).every(({ status: given }) => given === 200));
+    }
+
+    assert.ok(older.requestsTo('balance') > 0);
+    assert.ok(older.requestsTo('resource') > 0);
+    assert.deepEqual([gateway.fleet()[0]?.state, await ejected(gateway)], ['usable', 0]);
+  });
+
+  test(`${status} of the only node, which lacks the route: 503 with this reason, other reads are answered`, async (t) => {
+    const node = await fakeNode(t, { head: 90_000n });
+    const gateway = await testGateway(t, { full: [node] });
+    lacksBalances(node, status);
+
+    for (let version = 60_000; version < 60_010; version += 1) {
+      const refused = await gateway.get(balanceAt(version));
+      assert.equal(refused.status, 503);
+      assert.match(refused.text, /no node answered ledger version \d+ \(1 asked, 1 without this route\); try again/);
+    }
+
+    assert.equal((await gateway.get(probeAt(60_000))).status, 200);
+    assert.deepEqual([gateway.fleet()[0]?.state, await ejected(gateway)], ['usable', 0]);
+  });
+}
+
+test("a node's 404 to a request that it got as the client wrote it is the answer", async (t) => {
+  const node = await fakeNode(t, { head: 90_000n });
+  const gateway = await testGateway(t, { full: [node] });
+
+  const { status, text } = await gateway.get('/no/such/route');
+
+  assert.deepEqual([status, text.includes('web_framework_error')], [404, true]);
+});
+
+test('no node has the version yet, and one lacks the route: clients get the 404 of the other', async (t) => {
+  const older = await fakeNode(t, { head: 90_000n });
+  const other = await fakeNode(t, { head: 90_000n });
+  lacksBalances(older, 404);
+  for (const full of [
+    [older, other],
+    [other, older],
+  ]) {
+    const gateway = await testGateway(t, { full });
+    const { status, text } = await gateway.get(balanceAt(100_000));
+    assert.deepEqual([status, text.includes('version_not_found')], [404, true]);
+  }
+});
+
+test('404s of a wrong base path are no sign of life: passed requests do not make the node usable', async (t) => {
+  const { url } = await fakeNode(t, { head: 90_000n });
+  const gateway = await testGateway(t, { full: [{ url: url.replace('/v1', '/v2') }], config: { chainId: 1 } });
+
+  await gateway.get(`${probeAt(60_000)}&x=1`);
+
+  assert.notEqual(gateway.fleet()[0]?.state, 'usable');
 });

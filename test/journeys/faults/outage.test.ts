@@ -3,10 +3,11 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RedisConfig } from '../../../src/config/config.ts';
+import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { fetchReply, probe, probeAt, type Reply, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
-import { until, versions } from '../../support/redis-replica.ts';
+import { versions } from '../../support/redis-replica.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import { get } from '../../support/workers.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
@@ -105,7 +106,7 @@ for (const { how, end, begin, p99Ms, knownP99Ms } of ways) {
       const [filler, gateway] = [await gatewayOf(t, nodes, { redis }), await gatewayOf(t, nodes, { redis })];
       const [inRedis, inMemory] = [versions(1, 120), versions(201, 20)];
       for (const version of inRedis) await filler.get(probeAt(version));
-      await until('all is in Redis', async () => {
+      await until(async () => {
         return (await filler.metric('ledgergate_redis_writes_total{outcome="written"}')) >= inRedis.length;
       });
       for (const version of inMemory) await gateway.get(probeAt(version));
@@ -122,7 +123,7 @@ for (const { how, end, begin, p99Ms, knownP99Ms } of ways) {
         const other = others[index % others.length];
         if (index >= 20 && other !== undefined) rest.push(timed(ended.then(() => other(gateway, 400 + index))));
         if (index % 10 === 0) await Promise.all(held);
-        if (index === 60) await until('the outage is noticed', () => isOut(gateway));
+        if (index === 60) await until(() => isOut(gateway));
       }
       const [given, failed] = [await Promise.all(held), await Promise.all(rest)];
 
@@ -158,7 +159,7 @@ for (const { how, end, begin, p99Ms, knownP99Ms } of ways) {
       assert.equal((body['outage'] as { head: string }).head, '1000');
 
       await begin(nodes);
-      await until('the end is noticed', async () => !(await isOut(gateway)));
+      await until(async () => !(await isOut(gateway)));
       const after = await gateway.get(probeAt(900));
       assert.deepEqual(
         [after.status, (await gateway.get(probeAt(201))).headers['cache-status']],
@@ -192,7 +193,7 @@ test('readiness can end with the last node', async (t) => {
   const gateway = await gatewayOf(t, [node], { readyInOutage: false });
   assert.equal((await gateway.readiness()).status, 200);
   await node.refuse();
-  await until('the outage is noticed', () => isOut(gateway));
+  await until(() => isOut(gateway));
 
   const { status, body } = await gateway.readiness();
 
@@ -206,7 +207,7 @@ test('several workers report an outage once, and answer 503 within 2 s while nod
   const stalls = watchStalls(t);
   const metrics = async () => (await get(`${gateway.operationsUrl}/metrics`)).text;
   const noticed = (isOut: 0 | 1) =>
-    until('all workers notice', async () => new RegExp(`^ledgergate_outage ${isOut}$`, 'm').test(await metrics()));
+    until(async () => new RegExp(`^ledgergate_outage ${isOut}$`, 'm').test(await metrics()));
   // Over connections of their own, which the workers take in turn.
   for (let count = 0; count < 4; count += 1) await get(gateway.url + probeAt(500));
   for (const node of nodes) await node.refuse();

@@ -275,9 +275,9 @@ for (const kind of ['a read of the shared state', 'a bound of 0', 'its floor'] a
   });
 }
 
-const workers = 3;
+const workers = 2;
 
-test('a floor holds at each of three workers, by keys and by forwarded addresses', async (t) => {
+test('a floor holds at each of two workers, by keys and by forwarded addresses', async (t) => {
   const node: FakeNode = await fakeNode(t, { head: 900n });
   const gateway = await gatewayProcess(t, {
     full: [node],

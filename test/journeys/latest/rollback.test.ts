@@ -202,10 +202,10 @@ test('after a rollback Redis answers no kind of read of the earlier ledger', { s
 
   await rollBack(node);
   growBack(node);
-  await until(async () => (await historyOf(gateway, fall.before)) === 'fork', 50);
+  await until(async () => (await historyOf(gateway, fall.before)) === 'fork', 150);
   await assertOf(gateway, node, reads);
   const third = await forkedReplica(t, server, [node]);
-  await until(async () => (await third.metric('ledgergate_redis_up')) === 1, 20);
+  await until(async () => (await third.metric('ledgergate_redis_up')) === 1, 100);
 
   await assertOf(third, node, reads);
 });
@@ -242,7 +242,7 @@ async function worldOf(t: TestContext, split = false): Promise<World> {
   assert.ok(a);
   assert.equal(await oldAnswers(a, forkedVersions()), forkedReads);
   const sample = 'ledgergate_redis_writes_total{outcome="written"}';
-  await until(async () => (await a.metric(sample)) >= forkedReads, 10);
+  await until(async () => (await a.metric(sample)) >= forkedReads, 50);
   return {
     server,
     nodes,
@@ -264,15 +264,15 @@ async function worldOf(t: TestContext, split = false): Promise<World> {
 /** Every replica has detected the rollback and uses Redis again: then no answer is of the earlier ledger. */
 async function assertForgotten(t: TestContext, { replicas, server, nodes }: World): Promise<void> {
   for (const gateway of replicas()) {
-    await until(async () => (await historyOf(gateway, fall.before)) === 'fork', 50);
+    await until(async () => (await historyOf(gateway, fall.before)) === 'fork', 150);
   }
   for (const gateway of replicas()) {
-    await until(async () => (await gateway.metric('ledgergate_redis_up')) === 1, 20);
+    await until(async () => (await gateway.metric('ledgergate_redis_up')) === 1, 100);
     assert.equal(await oldAnswers(gateway, forkedVersions()), 0);
   }
   // Memory has answered some of these: a replica that has none is answered by Redis.
   const third = await forkedReplica(t, server, nodes);
-  await until(async () => (await third.metric('ledgergate_redis_up')) === 1, 20);
+  await until(async () => (await third.metric('ledgergate_redis_up')) === 1, 100);
   assert.equal(await oldAnswers(third, forkedVersions()), 0);
   assert.ok(
     (await third.metric('ledgergate_redis_lookups_total{outcome="hit"}')) > forkedReads / 2,
@@ -347,7 +347,7 @@ test('replicas on two forks at once share nothing above the fork', { skip: noRed
   growBack(other);
   const [a, b] = world.replicas();
   assert.ok(a && b);
-  await until(async () => (await historyOf(b, fall.before)) === 'fork', 50);
+  await until(async () => (await historyOf(b, fall.before)) === 'fork', 150);
   const versions = forkedVersions();
   for (const node of [one, other]) node.clock.head = fall.after;
   const above = versions.map((version) => version - 1n).filter((version) => version > fall.fork);

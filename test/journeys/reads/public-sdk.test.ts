@@ -19,7 +19,7 @@ import { fetchReply, patient, testGateway, type TestGateway } from '../../suppor
 import { Random } from '../../support/random.ts';
 
 const chainId = 4;
-const rounds = 20;
+const rounds = 12;
 const probe = '0x1::ledgergate_sample::Probe';
 const transfer = '0x1::aptos_account::transfer';
 
