@@ -25,7 +25,6 @@ interface ChargedClient {
 /** Counts events of keys, plans and limits. */
 export type AccessMetrics = ReturnType<typeof createAccessMetrics>;
 
-/** Read at each scrape. */
 interface AccessReadings {
   readonly keys: () => number;
   readonly plans: () => Iterable<string>;
@@ -109,25 +108,20 @@ export function createAccessMetrics(
     refused: (reason: (typeof clientless)[number] | Right, plan = '') => refusals.inc({ reason, plan }),
     tokenVerified: verified,
     reloaded: (source: 'file' | 'redis' | 'issuer', result: 'ok' | 'failed') => reloads.inc({ source, result }),
-    /** A request was served or failed, at a cost of `amount`. */
     answered: (client: ChargedClient, outcome: UsageOutcome, amount: number) => {
       for (const { requests, cost } of countsOf(client)) {
         requests[outcome].inc();
         cost.inc(amount);
       }
     },
-    /** A request over a bound of its plan, or one that no part could count. */
     limited: (client: ChargedClient, bound: (typeof limitBounds)[number]) => {
       const plan = client.plan.name;
       for (const { requests } of countsOf(client)) requests.refused.inc();
       limitRefusals.inc({ plan, bound });
       refusals.inc({ reason: bound === 'unavailable' ? 'not counted' : 'limit', plan });
     },
-    /** A request for an event stream beyond those of its plan, or one that no part could count. */
     streamRefused: ({ plan }: ChargedClient) => limitRefusals.inc({ plan: plan.name, bound: 'streams' }),
-    /** The fallback decided on a request, because Redis did not count it. */
     fellBack,
-    /** A report did not reach Redis. */
     lost,
   };
 }

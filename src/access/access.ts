@@ -67,7 +67,6 @@ type LateAdmission = (response: Answer, ends: Admission) => void;
 export class Access {
   readonly usage: Usage;
   readonly keys: KeyStore;
-  /** Resolves when Redis is reachable, or known not to be. */
   readonly started: Promise<unknown>;
   readonly #principals: Principals;
   readonly #metrics: AccessMetrics;
@@ -173,7 +172,6 @@ export class Access {
     return this.#principals.planOf(name);
   }
 
-  /** Names of the plans in force. */
   get plans(): ReadonlySet<string> {
     return this.#principals.plans;
   }

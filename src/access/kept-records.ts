@@ -7,6 +7,7 @@ import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Journal } from '../metrics/index.ts';
+import { onceATurn, piecesOf } from './rounds.ts';
 
 /** Bytes of lines from which on a file is written anew, unless half of them are needed. */
 const smallestGrown = 16 * 1024 * 1024;
@@ -22,7 +23,7 @@ const messages = {
 } as const;
 
 interface Source<Kept> {
-  /** One line, without its break. */
+  /** JSON, without a line break. */
   readonly lineOf: (record: Kept) => string;
   readonly all: () => Iterable<Kept>;
 }
@@ -33,6 +34,7 @@ export class KeptRecords<Kept> {
   readonly #what: keyof typeof messages;
   readonly #journal: Journal | undefined;
   readonly #source: Source<Kept>;
+  readonly #plan = onceATurn(() => this.#flush());
   /** Not in the file yet. */
   readonly #changed = new Set<Kept>();
   /** Changed since the new file was begun. */
@@ -41,7 +43,6 @@ export class KeptRecords<Kept> {
   #mostUnwritten = mostUnwritten;
   #bytes = 0;
   #grownBytes = smallestGrown;
-  #isPlanned = false;
   #isClosed = false;
   #pausedUntilMs = -Infinity;
   /** Why the disk refuses records: an error code of the system. */
@@ -55,14 +56,15 @@ export class KeptRecords<Kept> {
     this.#source = source;
   }
 
-  /** The lines, oldest first; the last one may be torn. Empty where there is no file, or it cannot be read. */
-  read(): readonly string[] {
+  /** The values of the lines, oldest first; none where the file cannot be read. `undefined` for a torn line. */
+  *read(): Iterable<unknown> {
+    let text = '';
     try {
-      return fs.readFileSync(this.#path, 'utf8').split('\n');
+      text = fs.readFileSync(this.#path, 'utf8');
     } catch (error) {
       if (codeOf(error) !== 'ENOENT') this.#report(codeOf(error));
-      return [];
     }
+    for (const line of text.split('\n')) yield valueOf(line);
   }
 
   /** Writes the record at the end of the turn. */
@@ -70,12 +72,7 @@ export class KeptRecords<Kept> {
     this.#changed.add(record);
     this.#sinceBegun?.add(record);
     if (this.#changed.size > this.#mostUnwritten) this.#leaveOutDropped();
-    if (this.#isPlanned) return;
-    this.#isPlanned = true;
-    setImmediate(() => {
-      this.#isPlanned = false;
-      this.#flush();
-    });
+    this.#plan();
   }
 
   close(): void {
@@ -90,7 +87,7 @@ export class KeptRecords<Kept> {
     try {
       const descriptor = (this.#descriptor ??= this.#open());
       // By pieces: on a full disk, each attempt costs one of them.
-      for (const records of piecesOf(this.#changed)) {
+      for (const records of piecesOf([...this.#changed], atOnce)) {
         this.#bytes += writeWhole(descriptor, this.#linesOf(records));
         for (const record of records) this.#changed.delete(record);
       }
@@ -108,7 +105,6 @@ export class KeptRecords<Kept> {
     this.#mostUnwritten = Math.max(mostUnwritten, 2 * this.#changed.size);
   }
 
-  /** Opens the file behind its last line, which may be torn. Throws as the system does. */
   #open(): number {
     const folder = dirname(this.#path);
     // No folder above it: below a volume that is gone, it would be on another disk.
@@ -127,7 +123,7 @@ export class KeptRecords<Kept> {
     try {
       descriptor = fs.openSync(beside, 'w', 0o600);
       let bytes = 0;
-      for (const records of piecesOf(this.#source.all())) {
+      for (const records of piecesOf([...this.#source.all()], atOnce)) {
         bytes += writeWhole(descriptor, this.#linesOf(records));
         await nextTurn();
         if (this.#isClosed) throw new Error('closed');
@@ -174,15 +170,12 @@ export class KeptRecords<Kept> {
   }
 }
 
-function* piecesOf<Kept>(records: Iterable<Kept>): Generator<readonly Kept[]> {
-  let piece: Kept[] = [];
-  for (const record of records) {
-    piece.push(record);
-    if (piece.length < atOnce) continue;
-    yield piece;
-    piece = [];
+function valueOf(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
   }
-  yield piece;
 }
 
 function writeWhole(descriptor: number, text: string): number {

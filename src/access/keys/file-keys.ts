@@ -165,7 +165,6 @@ export class FileKeys implements KeySource {
     journal.record('keys read', { file: this.#file, keys: principals.size, warning }, 'keys file reloaded');
   }
 
-  /** Runs a read of the file; one that fails changes nothing. */
   #attempt(read: () => void): void {
     try {
       read();
@@ -190,9 +189,7 @@ const requireOwn: EditOptions['check'] = ({ problems }, index) => {
 };
 
 interface EditOptions {
-  /** Valid plan names; absent: any. */
   readonly plans?: ReadonlySet<string>;
-  /** A missing file is made. */
   readonly isNew?: boolean;
   /** Throws for an edit that must not be made. `index`: of its entry in the list, if it leaves one. */
   readonly check: (edited: KeysFile, index: number | undefined) => void;
@@ -225,7 +222,6 @@ export class KeysFileEditor {
     this.#file = file;
   }
 
-  /** Throws ConfigError when there is no list of keys. */
   list(): KeysFile {
     return readKeysFile(WatchedFiles.read(this.#file), this.#file);
   }

@@ -81,7 +81,6 @@ export class IssuerKeys {
     this.started = this.renew();
   }
 
-  /** `undefined` until they have been read once. */
   get set(): KeySet | undefined {
     return this.#set;
   }

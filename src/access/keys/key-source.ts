@@ -20,12 +20,9 @@ export interface KeysChange {
 export interface KeySource {
   /** Valid keys, also those without a plan, and texts about the entries that are refused. */
   readonly found: { readonly keys: readonly KeyRecord[]; readonly problems: readonly string[] };
-  /** The valid keys of the name. */
   named(name: string): readonly KeyRecord[];
   add(fields: NewKeyFields): Promise<readonly KeysChange[]>;
-  /** Changes the one key of the name. */
   change(name: string, changes: FieldChanges): Promise<readonly KeysChange[]>;
-  /** Removes each key of the name. */
   remove(name: string): Promise<readonly KeysChange[]>;
 }
 

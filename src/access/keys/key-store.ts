@@ -50,7 +50,6 @@ export class KeyStore {
     this.started = this.#redis?.started;
   }
 
-  /** Throws ConfigError when keys of the file in force would lose their plan. */
   check(plans: ReadonlySet<string>): void {
     this.#file?.check(plans);
   }
@@ -67,7 +66,6 @@ export class KeyStore {
     else await this.#redis?.readKey(sha256);
   }
 
-  /** All keys, without themselves and their hashes, and texts about entries that are refused. */
   list(): { readonly keys: readonly DescribedKey[]; readonly problems: readonly string[] } {
     const keys = this.#sources.flatMap(([source, { found }]) => found.keys.map((key) => this.#describe(key, source)));
     return { keys, problems: this.#sources.flatMap(([, { found }]) => found.problems) };

@@ -142,7 +142,6 @@ const noDigest = Buffer.alloc(32);
 export class Principals {
   /** Lower-case name of the header that keys come in. In `authorization` the key follows `Bearer`. */
   header = '';
-  /** Names of the plans in force. */
   plans: ReadonlySet<string> = new Set();
   #plans: ReadonlyMap<string, Plan> = new Map();
   /** The plan of requests without a key; `undefined`: they are refused. */
@@ -287,7 +286,6 @@ export class Principals {
     return principal;
   }
 
-  /** The entry of a key; `undefined` for an unknown or expired one. `nowMs`: Unix time. */
   #findKey(key: string, nowMs: number): KeyEntry | undefined {
     const sha256 = hashKey(key.slice(0, longestKey));
     const entry = this.#entries.get(sha256);

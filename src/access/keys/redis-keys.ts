@@ -17,11 +17,9 @@ const emptyMark = 'none';
 const parsedAtOnce = 500;
 
 const mostReported = 20;
-/** Changes of one key by other writers, in a row. */
 const mostTries = 5;
 const unknownKey = 'Redis has no key of this name';
 
-/** A field; `record` is `undefined` for an invalid key. */
 interface Field {
   readonly text: string;
   readonly record: KeyRecord | undefined;

@@ -105,7 +105,6 @@ async function keepRights(handle: fs.FileHandle, target: string): Promise<void> 
   await handle.chmod(before.mode & 0o777);
 }
 
-/** Errors of the file system as faults; others, of `change`, as they are. */
 function faultOf(error: unknown, file: string): unknown {
   const { code, syscall } = error as NodeJS.ErrnoException;
   if (syscall === undefined) return error;

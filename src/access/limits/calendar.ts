@@ -11,9 +11,7 @@ export interface CalendarDay {
   readonly day: string;
   /** `2026-11`. */
   readonly month: string;
-  /** Their begins, Unix times in ms. */
   readonly fromMs: Readonly<Record<Period, number>>;
-  /** Their ends, exclusive. */
   readonly toMs: Readonly<Record<Period, number>>;
 }
 

@@ -1,21 +1,23 @@
 import type { CancelSignal } from '../../ledger/index.ts';
-import type { Counted } from './counter.ts';
+import type { Charge, Counted } from './counter.ts';
 
 interface LimitedRequest {
   readonly waitMs: number;
   readonly signal: CancelSignal;
   readonly attempt: () => Counted | Promise<Counted>;
-  /** The client's, where its plan bounds it. */
-  readonly address?: string | undefined;
 }
 
-interface QueuedRequest extends Pick<LimitedRequest, 'attempt' | 'address'> {
+/** The account that a request is of. */
+type Account = Pick<Charge, 'subject' | 'hasKey' | 'address'>;
+
+interface QueuedRequest extends Pick<LimitedRequest, 'attempt'>, Pick<Account, 'address'> {
   readonly untilMs: number;
   hasLeft: boolean;
   leave(taken: Counted): void;
 }
 
 interface TenantQueue {
+  readonly kind: 'key' | 'address';
   readonly waiters: QueuedRequest[];
   /** The first request's last count. */
   last: Counted;
@@ -26,7 +28,7 @@ interface TenantQueue {
 /** Pause where that time is unknown: requests in flight may end at another replica. */
 const pollMs = 25;
 
-/** Longest queue of one tenant, requests of one address in it, and requests in all queues together. */
+/** Longest queue of one tenant, requests of one address in it, and requests in all queues of keys, or of addresses. */
 const maxOfTenant = 256;
 const maxOfAddress = 32;
 const maxWaiting = 4_096;
@@ -34,22 +36,22 @@ const maxWaiting = 4_096;
 /** Requests over a limit wait in a FIFO queue per tenant. One whose wait cannot succeed is refused at once. */
 export class LimitQueue {
   readonly #queues = new Map<string, TenantQueue>();
-  #waiting = 0;
+  /** Apart: waiting addresses leave room for keys. */
+  readonly #waiting = { key: 0, address: 0 };
 
   get waiting(): number {
-    return this.#waiting;
+    return this.#waiting.key + this.#waiting.address;
   }
 
-  /** Attempts `request`, behind waiting requests of `subject`; queues it while its wait may succeed. */
-  take(subject: string, request: LimitedRequest): Counted | Promise<Counted> {
-    const queue = this.#queues.get(subject);
-    if (queue !== undefined) return this.#wait(queue, request);
+  /** Attempts `request`, behind waiting requests of its account; queues it while its wait may succeed. */
+  take(account: Account, request: LimitedRequest): Counted | Promise<Counted> {
+    const queue = this.#queues.get(account.subject);
+    if (queue !== undefined) return this.#wait(queue, account, request);
     const taken = request.attempt();
-    if (taken instanceof Promise) return taken.then((late) => this.#orWait(subject, request, late));
-    return this.#orWait(subject, request, taken);
+    if (taken instanceof Promise) return taken.then((late) => this.#orWait(account, request, late));
+    return this.#orWait(account, request, taken);
   }
 
-  /** Wakes the tenant's queue after the end of one of its requests. */
   wake(subject: string): void {
     const queue = this.#queues.get(subject);
     // Once the counter has recorded the end.
@@ -60,13 +62,15 @@ export class LimitQueue {
     for (const queue of this.#queues.values()) refuse(queue, queue.waiters);
   }
 
-  #orWait(subject: string, request: LimitedRequest, taken: Counted): Counted | Promise<Counted> {
+  #orWait(account: Account, request: LimitedRequest, taken: Counted): Counted | Promise<Counted> {
     if (!isOver(taken)) return taken;
+    const { subject, hasKey } = account;
     const known = this.#queues.get(subject);
-    if (known !== undefined) return this.#wait(known, request);
+    if (known !== undefined) return this.#wait(known, account, request);
     if (isHopeless(taken, request.waitMs)) return taken;
-    const queue: TenantQueue = { waiters: [], last: taken, tryAtMs: tryAtMsOf(taken), wake: () => undefined };
-    const waiting = this.#wait(queue, request);
+    const kind = hasKey ? 'key' : 'address';
+    const queue: TenantQueue = { kind, waiters: [], last: taken, tryAtMs: tryAtMsOf(taken), wake: () => undefined };
+    const waiting = this.#wait(queue, account, request);
     if (queue.waiters.length > 0) {
       this.#queues.set(subject, queue);
       void this.#serve(subject, queue);
@@ -74,8 +78,12 @@ export class LimitQueue {
     return waiting;
   }
 
-  #wait(queue: TenantQueue, { waitMs, signal, attempt, address }: LimitedRequest): Counted | Promise<Counted> {
-    const isFull = queue.waiters.length >= maxOfTenant || this.#waiting >= maxWaiting;
+  #wait(
+    queue: TenantQueue,
+    { address }: Account,
+    { waitMs, signal, attempt }: LimitedRequest,
+  ): Counted | Promise<Counted> {
+    const isFull = queue.waiters.length >= maxOfTenant || this.#waiting[queue.kind] >= maxWaiting;
     if (isFull || signal.aborted || isFullOf(address, queue)) return queue.last;
     return new Promise<Counted>((resolve) => {
       const onAbort = (): void => waiter.leave(queue.last);
@@ -87,7 +95,7 @@ export class LimitQueue {
         leave: (taken) => {
           if (waiter.hasLeft) return;
           waiter.hasLeft = true;
-          this.#waiting -= 1;
+          this.#waiting[queue.kind] -= 1;
           signal.removeEventListener('abort', onAbort);
           const index = queue.waiters.indexOf(waiter);
           queue.waiters.splice(index, 1);
@@ -97,7 +105,7 @@ export class LimitQueue {
       };
       signal.addEventListener('abort', onAbort, { once: true });
       queue.waiters.push(waiter);
-      this.#waiting += 1;
+      this.#waiting[queue.kind] += 1;
     });
   }
 

@@ -58,15 +58,12 @@ const unknownSeconds = 1;
 /** Admits requests within their plans: counts them, queues those over a limit, and settles their final cost. */
 export class PlanLimits {
   readonly usage: Usage;
-  /** Resolves when Redis is reachable, or known not to be. */
   readonly started: Promise<void> | undefined;
   readonly #metrics: AccessMetrics;
   /** Counts alone where nothing is shared; otherwise also what `#shared` admits, so that windows continue without it. */
   readonly #memory: MemoryCounter;
   readonly #shared: RedisCounter | PrimaryCounter | undefined;
   readonly #queue = new LimitQueue();
-  /** Apart: waiting addresses leave room for keys. */
-  readonly #queueOfAddresses = new LimitQueue();
   readonly #link: OpenStore | undefined;
   /** Servers of Redis in trouble; '' for a single one. */
   readonly #away = new Set<string>();
@@ -108,7 +105,7 @@ export class PlanLimits {
   }
 
   get waiting(): number {
-    return this.#queue.waiting + this.#queueOfAddresses.waiting;
+    return this.#queue.waiting;
   }
 
   /**
@@ -127,12 +124,7 @@ export class PlanLimits {
     const taken =
       waitMs === 0
         ? this.#take(charge)
-        : this.#queueOf(principal).take(charge.subject, {
-            waitMs,
-            signal,
-            attempt: () => this.#take(charge),
-            address: charge.address,
-          });
+        : this.#queue.take(charge, { waitMs, signal, attempt: () => this.#take(charge) });
     if (!(taken instanceof Promise)) return this.#decide(principal, operation, charge, taken);
     return taken.then((late) => {
       if (!signal.aborted) return this.#decide(principal, operation, charge, late);
@@ -181,7 +173,7 @@ export class PlanLimits {
     const cost = costOf(settled, this.#config.costs);
     if (charge !== undefined && counted !== undefined) {
       counted.settle(Math.max(0, cost - charge.cost));
-      if (principal.plan.waitMs > 0) this.#queueOf(principal).wake(charge.subject);
+      if (principal.plan.waitMs > 0) this.#queue.wake(charge.subject);
     }
     this.#metrics.answered(principal, settled.outcome, cost);
     this.usage.add(principal, settled, cost);
@@ -194,7 +186,6 @@ export class PlanLimits {
   /** Refuses what waits, flushes usage and settlements to Redis within its timeouts, and frees everything. */
   async close(): Promise<void> {
     this.#queue.close();
-    this.#queueOfAddresses.close();
     await Promise.all([this.#ofRedis?.close(), this.usage.close()]);
     this.#memory.quotas.close();
     this.#link?.close();
@@ -227,10 +218,6 @@ export class PlanLimits {
   #standingsHere(charge: Charge): readonly BoundStanding[] | undefined {
     if (this.#link !== undefined && this.#config.whenRedisIsDown !== 'local') return undefined;
     return this.#memory.standings(charge);
-  }
-
-  #queueOf({ name }: Principal): LimitQueue {
-    return name === undefined ? this.#queueOfAddresses : this.#queue;
   }
 
   #take(charge: Charge): Counted | Promise<Counted> {
@@ -382,7 +369,6 @@ export class AdmittedRequest {
     return { tenant: tenant ?? undefined, plan };
   }
 
-  /** Replaces the source of the final result. */
   follow(result: RequestResult): void {
     this.#result = result;
   }
@@ -406,12 +392,10 @@ export class AdmittedRequest {
     return this.#limits.openStream(this.principal);
   }
 
-  /** Records bytes of a stream after the end of its request. */
   addBytes(bytes: number): void {
     this.#limits.usage.addBytes(this.principal, this.operation, bytes);
   }
 
-  /** Starts the clock of the wait for a node. */
   noteWait(): void {
     this.#waitsSinceMs ??= performance.now();
   }

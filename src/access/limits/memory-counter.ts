@@ -62,7 +62,6 @@ export class MemoryCounter {
     return { count, settle: noSettlement };
   }
 
-  /** Counts a request in its windows that another counter admitted; returns its `settle`. */
   note(charge: Charge): Counted['settle'] {
     const nowMs = this.#now();
     const account = this.#accountOf(charge, nowMs);
@@ -71,7 +70,6 @@ export class MemoryCounter {
     return this.#settleOf(charge, account, undefined);
   }
 
-  /** Reads the rest of each bound, without a charge. */
   standings(charge: Charge): readonly BoundStanding[] {
     const nowMs = this.#now();
     const bounds = shareOf(charge.bounds, this.#processes);

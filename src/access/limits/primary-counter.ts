@@ -25,7 +25,6 @@ export interface PrimaryPeers {
     settle(ended: LimitEnd): void;
     /** Adds to the account's quota. */
     countAlone(counted: CountedAlone): void;
-    /** Reads the rest of each bound, without a charge. */
     standings(charge: Charge): Promise<readonly BoundStanding[]>;
   };
   readonly usageStore: UsageStore;

@@ -82,7 +82,6 @@ export class QuotaUse {
     this.month = new PeriodUse(month);
   }
 
-  /** Whether units wait to be reported. */
   get isUnreported(): boolean {
     return this.day.alone > this.day.reported || this.month.alone > this.month.reported;
   }
@@ -150,7 +149,7 @@ export class Quotas {
     this.onCounted = (use) => records.note(use);
     // At the start: a long file takes a while.
     const today = this.today();
-    for (const line of records.read()) this.#restore(line, today);
+    for (const row of records.read()) this.#restore(row, today);
   }
 
   now(): number {
@@ -177,7 +176,6 @@ export class Quotas {
     return { use: this.useOf(charge, quota.unit, today), quota, units, today, nowMs };
   }
 
-  /** The account, created where it is missing. */
   useOf(account: Pick<Charge, 'subject' | 'hasKey'>, unit: Quota['unit'], today = this.today()): QuotaUse {
     const accounts = this.#accounts[unit][account.hasKey ? 'key' : 'address'];
     const nowMs = performance.now();
@@ -212,7 +210,6 @@ export class Quotas {
     if (!isUnsure) this.onCounted(use);
   }
 
-  /** Adds the standings of the quota to those of other bounds. */
   addStandings({ use, quota, today, nowMs }: QuotaCharge, standings: BoundStanding[]): void {
     for (const name of periods) {
       const limit = quota[name];
@@ -228,7 +225,6 @@ export class Quotas {
     if (quota.unit === 'cost' && extraCost > 0) this.add(this.useOf(account, quota.unit), extraCost);
   }
 
-  /** All accounts with use in the current month. */
   *all(): Iterable<QuotaUse> {
     this.today();
     for (const { key, address } of Object.values(this.#accounts)) {
@@ -237,14 +233,13 @@ export class Quotas {
     }
   }
 
-  /** Writes the use to the folder. */
   close(): void {
     this.#records?.close();
   }
 
-  /** Takes over a line of the current month: the last one of an account counts. */
-  #restore(line: string, today: CalendarDay): void {
-    const row = parseRow(line);
+  /** Takes over a row of the current month: the last one of an account counts. */
+  #restore(parts: unknown, today: CalendarDay): void {
+    const row = parseRow(parts);
     if (row?.month !== today.month) return;
     const use = this.useOf(row, row.unit, today);
     use.month.known = row.ofMonth;
@@ -258,18 +253,13 @@ export class Quotas {
   }
 }
 
-/** `undefined` for a torn line, or one of another form. */
-function parseRow(line: string) {
-  try {
-    const parts: unknown = JSON.parse(line);
-    if (!Array.isArray(parts) || parts.length !== 7) return undefined;
-    const [subject, hasKey, unit, day, ofDay, month, ofMonth] = parts as unknown[];
-    if (typeof subject !== 'string' || typeof hasKey !== 'boolean' || (unit !== 'requests' && unit !== 'cost')) return;
-    if (typeof day !== 'string' || typeof month !== 'string' || !isAmount(ofDay) || !isAmount(ofMonth)) return;
-    return { subject, hasKey, unit, day, ofDay, month, ofMonth } as const;
-  } catch {
-    return undefined;
-  }
+/** `undefined` for a row of another form. */
+function parseRow(parts: unknown) {
+  if (!Array.isArray(parts) || parts.length !== 7) return undefined;
+  const [subject, hasKey, unit, day, ofDay, month, ofMonth] = parts as unknown[];
+  if (typeof subject !== 'string' || typeof hasKey !== 'boolean' || (unit !== 'requests' && unit !== 'cost')) return;
+  if (typeof day !== 'string' || typeof month !== 'string' || !isAmount(ofDay) || !isAmount(ofMonth)) return;
+  return { subject, hasKey, unit, day, ofDay, month, ofMonth } as const;
 }
 
 function isAmount(value: unknown): value is number {

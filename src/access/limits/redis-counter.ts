@@ -1,7 +1,7 @@
 /** Counts in Redis, for all replicas: windows, requests in flight and quotas. */
 import { randomBytes } from 'node:crypto';
 import { runScript, type Store } from '../redis.ts';
-import { Rounds } from '../rounds.ts';
+import { onceATurn, piecesOf, Rounds } from '../rounds.ts';
 import { type CalendarDay, periods } from './calendar.ts';
 import {
   type BoundName,
@@ -186,7 +186,8 @@ class Settlements {
   readonly #inFlight = new Map<string, { readonly leases: string; renewAtMs: number }>();
   readonly #renewals: NodeJS.Timeout;
   readonly #running = new Set<Promise<void>>();
-  #isPlanned = false;
+  /** A client's next request finds its lease free. */
+  readonly #plan = onceATurn(() => this.#flush());
 
   constructor(store: Store, onLost: () => void, leaseMs: number) {
     this.#store = store;
@@ -221,16 +222,6 @@ class Settlements {
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
-  /** Flushes before the next reads from sockets: a client's next request finds its lease free. */
-  #plan(): void {
-    if (this.#isPlanned) return;
-    this.#isPlanned = true;
-    setImmediate(() => {
-      this.#isPlanned = false;
-      this.#flush();
-    });
-  }
-
   #flush(): void {
     for (const [name, waiting] of this.#waiting) {
       if (this.#running.size >= maxRunning) return;
@@ -245,7 +236,7 @@ class Settlements {
 
   async #write({ account, extraCost, leases }: Settlement): Promise<void> {
     let cost = String(rounded(extraCost));
-    for (const some of piecesOf(leases)) {
+    for (const some of leases.length === 0 ? [leases] : piecesOf(leases, maxLeases)) {
       const args = [String(account.partMs), cost, ...some];
       cost = '0';
       const outcome = await this.#store.write(account.windows, (client) =>
@@ -267,16 +258,10 @@ class Settlements {
 
   /** After a failed renewal the lease ends: its request no longer counts as in flight. */
   async #renewSome(key: string, leases: readonly string[]): Promise<void> {
-    for (const some of piecesOf(leases)) {
+    for (const some of piecesOf(leases, maxLeases)) {
       await this.#store.write(key, (client) => runScript(client, renewal, [key], [String(this.#leaseMs), ...some]));
     }
   }
-}
-
-/** The leases of each script: one at least, for the cost. */
-function piecesOf(leases: readonly string[]): readonly (readonly string[])[] {
-  const scripts = Math.max(1, Math.ceil(leases.length / maxLeases));
-  return Array.from({ length: scripts }, (_, at) => leases.slice(at * maxLeases, (at + 1) * maxLeases));
 }
 
 /** Totals stay this long after their month. */

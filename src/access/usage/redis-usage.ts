@@ -6,6 +6,7 @@
  */
 import { rounded } from '../limits/cost.ts';
 import { runScript, script, type Store } from '../redis.ts';
+import { piecesOf } from '../rounds.ts';
 import {
   byOutcome,
   covers,
@@ -86,8 +87,7 @@ export class RedisUsage implements UsageStore {
         const subject = parseSubject(member);
         return subject !== undefined && covers(query, hour, subject) ? [[`${index}:${member}`, subject]] : [];
       });
-      for (let first = 0; first < wanted.length; first += atOnce) {
-        const some = wanted.slice(first, first + atOnce);
+      for (const some of piecesOf(wanted, atOnce)) {
         const found = await Promise.all(some.map(([key]) => this.#sumsOf(key)));
         for (const [at, [, subject]] of some.entries()) {
           const sums = found[at];

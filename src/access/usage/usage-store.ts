@@ -242,7 +242,7 @@ export class LocalUsage implements UsageStore {
     const all = () => [...this.#hours.values(), ...this.#days.values()];
     const records = new KeptRecords(folder, 'usage', journal, { lineOf, all });
     this.#records = records;
-    for (const line of records.read()) this.#restore(line);
+    for (const row of records.read()) this.#restore(row);
     this.#dropOld();
   }
 
@@ -313,16 +313,29 @@ export class LocalUsage implements UsageStore {
     for (const [name, { period }] of this.#days) if (period < lastMonth) this.#days.delete(name);
   }
 
-  /** Replaces the sums by those of a line, which has their totals. */
-  #restore(line: string): void {
-    const row = parseLine(line);
-    if (row === undefined) return;
-    const { period, subject } = row;
+  /** Replaces the sums by those of a row, which has their totals; one of another form is ignored. */
+  #restore(row: unknown): void {
+    const [period, subject, named] = Array.isArray(row) ? (row as unknown[]) : [];
+    if (typeof period !== 'string' || !Array.isArray(named) || !named.every(isRow)) return;
     const sums = new UsageSums();
-    sums.addAll(row.sums);
-    if (subject.length === 3) this.#hours.set(nameOf(period, subject), { period, subject, sums });
-    else this.#days.set(nameOf(period, subject), { period, subject, sums });
+    for (const [name, requests, cost, bytes, saved] of named) sums.addAll([[name, { requests, cost, bytes, saved }]]);
+    if (/^\d{4}-\d\d-\d\dT\d\d$/.test(period) && isSubject(subject, 3))
+      this.#hours.set(nameOf(period, subject), { period, subject, sums });
+    if (/^\d{4}-\d\d-\d\d$/.test(period) && isSubject(subject, 2))
+      this.#days.set(nameOf(period, subject), { period, subject, sums });
   }
+}
+
+function isSubject(value: unknown, length: 3): value is UsageSubject;
+function isSubject(value: unknown, length: 2): value is UsageHolder;
+function isSubject(value: unknown, length: number): boolean {
+  return Array.isArray(value) && value.length === length;
+}
+
+type Row = [name: string, requests: number, cost: number, bytes: number, saved: number];
+
+function isRow(value: unknown): value is Row {
+  return Array.isArray(value) && typeof value[0] === 'string' && [1, 2, 3, 4].every((at) => Number.isFinite(value[at]));
 }
 
 function nameOf(period: string, subject: UsageSubject | UsageHolder): string {
@@ -332,23 +345,4 @@ function nameOf(period: string, subject: UsageSubject | UsageHolder): string {
 function lineOf({ period, subject, sums }: KeptSums<UsageSubject> | KeptSums<UsageHolder>): string {
   const ofNames = sums.list.map(([name, { requests, cost, bytes, saved }]) => [name, requests, cost, bytes, saved]);
   return JSON.stringify([period, subject, ofNames]);
-}
-
-/** `undefined` for a torn line, or one of another form. */
-function parseLine(line: string) {
-  if (line === '') return undefined;
-  try {
-    const [period, subject, sums] = JSON.parse(line) as unknown[];
-    if (typeof period !== 'string' || !Array.isArray(subject) || !Array.isArray(sums)) return undefined;
-    const form = subject.length === 3 ? /^\d{4}-\d\d-\d\dT\d\d$/ : /^\d{4}-\d\d-\d\d$/;
-    if (!form.test(period) || !(subject.length === 3 || subject.length === 2)) return undefined;
-    const named = sums.map((one): NamedSums => {
-      const [name, requests, cost, bytes, saved] = one as [string, number, number, number, number];
-      if (typeof name !== 'string' || ![requests, cost, bytes, saved].every(Number.isFinite)) throw new Error('form');
-      return [name, { requests, cost, bytes, saved }];
-    });
-    return { period, subject: subject as unknown as UsageSubject | UsageHolder, sums: named };
-  } catch {
-    return undefined;
-  }
 }

@@ -106,7 +106,6 @@ export class Usage {
     this.#entryOf(principal).sums.add(operation, 'hit', { requests: 0, cost: 0, bytes, saved: 0 });
   }
 
-  /** Requests and refusals of each tenant since the start. */
   get tenants(): ReadonlyMap<string, { readonly asked: number; readonly refused: number }> {
     return this.#tenants;
   }
