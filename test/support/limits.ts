@@ -6,6 +6,7 @@ import { createAccessMetrics } from '../../src/access/access-metrics.ts';
 import * as principals from '../../src/access/keys/principals.ts';
 import type { AccessOperation, Plan, Principal } from '../../src/access/keys/principals.ts';
 import type { Settled } from '../../src/access/limits/cost.ts';
+import type { Quota } from '../../src/access/limits/counter.ts';
 import { AdmittedRequest, type LimitsConfig, PlanLimits } from '../../src/access/limits/limits.ts';
 import type { GatewayCounts, PrimaryPeers } from '../../src/access/limits/primary-counter.ts';
 import { redisConnections } from '../../src/cache/redis/redis-link.ts';
@@ -148,4 +149,28 @@ export function settle(ticket: Ticket, result: Partial<Settled> = {}): void {
   const { outcome, status, ...facts } = { ...hit, ...result };
   ticket.follow({ ...facts, outcome: outcomes[outcome] });
   ticket.settle({ headersSent: true, statusCode: status });
+}
+
+/** A wall clock that stands until a test moves it. */
+export function clockAt(text: string) {
+  let ms = Date.parse(text);
+  return {
+    now: () => ms,
+    set: (next: string) => void (ms = Date.parse(next)),
+    advance: (by: number) => void (ms += by),
+  };
+}
+
+export function withQuota(quota: Partial<Quota>, tenant = 'acme'): Principal {
+  return principalOf(planOf({ quota: { unit: 'requests', ...quota } }), 'wallet-a', tenant);
+}
+
+/** Asks all at once, in turns at each replica, and ends what is admitted; gives how many were. */
+export async function admittedOf(all: readonly Replica[], principal: Principal, asked: number): Promise<number> {
+  const tickets = await Promise.all(
+    [...Array(asked).keys()].map((at) => (all[at % all.length] as Replica).ask(principal)),
+  );
+  const admitted = tickets.filter(isAdmitted);
+  for (const ticket of admitted) settle(ticket);
+  return admitted.length;
 }

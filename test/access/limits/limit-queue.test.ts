@@ -75,7 +75,7 @@ test('queues are bounded, each and together, and end when they are closed', asyn
   const over = overBy(0);
   const request = { waitMs: 60_000, signal: never, attempt: () => over };
   const subjects = Array.from({ length: 17 * 257 }, (_, index) => `tenant ${Math.floor(index / 257)}`);
-  const waiting = subjects.map((subject) => queue.take(subject, request));
+  const waiting = subjects.map((subject) => queue.take({ subject, hasKey: true }, request));
   const lengths = Array.from({ length: 17 }, (_, tenant) => waiting.slice(tenant * 257, (tenant + 1) * 257));
   assert.deepEqual(
     lengths.map((turns) => turns.filter((turn) => turn instanceof Promise).length),
@@ -94,15 +94,21 @@ test('a request refused at the moment in which a queue ends is not left in it', 
   const asked = Promise.withResolvers<void>();
   const [ofFirst, ofSecond] = [Promise.withResolvers<Counted>(), Promise.withResolvers<Counted>()];
   const [firsts, seconds] = [[over, ofFirst.promise], [ofSecond.promise]];
-  const second = queue.take('a', { waitMs: 100, signal: never, attempt: () => seconds.shift() ?? room });
-  const first = queue.take('a', {
-    waitMs: 1_000,
-    signal: never,
-    attempt: () => {
-      if (firsts.length === 1) asked.resolve();
-      return firsts.shift() ?? room;
+  const second = queue.take(
+    { subject: 'a', hasKey: true },
+    { waitMs: 100, signal: never, attempt: () => seconds.shift() ?? room },
+  );
+  const first = queue.take(
+    { subject: 'a', hasKey: true },
+    {
+      waitMs: 1_000,
+      signal: never,
+      attempt: () => {
+        if (firsts.length === 1) asked.resolve();
+        return firsts.shift() ?? room;
+      },
     },
-  });
+  );
   await asked.promise;
   // Answers of Redis that come together are taken in one go.
   ofFirst.resolve(room);

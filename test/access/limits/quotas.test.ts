@@ -5,12 +5,13 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Principal } from '../../../src/access/keys/principals.ts';
-import type { Quota } from '../../../src/access/limits/counter.ts';
 import { GatewayCounts } from '../../../src/access/limits/primary-counter.ts';
 import { GatewayError } from '../../../src/ledger/errors.ts';
 import { fc } from '../../support/fast-check.ts';
 import {
+  admittedOf,
   anonymousOf,
+  clockAt,
   isAdmitted,
   peersOf,
   planOf,
@@ -19,33 +20,16 @@ import {
   type Replica,
   settle,
   type Ticket,
+  withQuota,
 } from '../../support/limits.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const hour = 3_600_000;
 
-/** A wall clock that stands until a test moves it. */
-function clockAt(text: string) {
-  let ms = Date.parse(text);
-  return {
-    now: () => ms,
-    set: (next: string) => void (ms = Date.parse(next)),
-    advance: (by: number) => void (ms += by),
-  };
-}
-
-function withQuota(quota: Partial<Quota>, tenant = 'acme'): Principal {
-  return principalOf(planOf({ quota: { unit: 'requests', ...quota } }), 'wallet-a', tenant);
-}
-
+/** Asks one after another, unlike `admittedOf`. */
 async function countAdmitted(one: Replica, principal: Principal, asked: number): Promise<number> {
   let admitted = 0;
-  for (let at = 0; at < asked; at += 1) {
-    const ticket = await one.ask(principal);
-    if (!isAdmitted(ticket)) continue;
-    admitted += 1;
-    settle(ticket);
-  }
+  for (let at = 0; at < asked; at += 1) admitted += await admittedOf([one], principal, 1);
   return admitted;
 }
 

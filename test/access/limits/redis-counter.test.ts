@@ -183,7 +183,7 @@ test(
   { skip: noRedis },
   async (t) => {
     const server = await redisServer(t);
-    const link = await linkTo(t, server, { timeoutMs: 50 });
+    const link = await linkTo(t, server, { timeoutMs: 500 });
     const counter = counterOf(link, 2_000);
     t.after(() => counter.close());
     const charge: Charge = { subject: 'a', hasKey: true, bounds: { windowMs: 1_000, concurrency: 3 }, cost: 1 };

@@ -2,37 +2,30 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { Principal } from '../../../src/access/keys/principals.ts';
-import type { Charge, Quota } from '../../../src/access/limits/counter.ts';
+import type { Charge } from '../../../src/access/limits/counter.ts';
 import { Quotas } from '../../../src/access/limits/quotas.ts';
 import { RedisCounter } from '../../../src/access/limits/redis-counter.ts';
 import { eventually, until } from '../../support/eventually.ts';
 import { fc } from '../../support/fast-check.ts';
-import { isAdmitted, planOf, principalOf, replica, type Replica, settle, sharing } from '../../support/limits.ts';
+import {
+  admittedOf,
+  clockAt,
+  isAdmitted,
+  planOf,
+  principalOf,
+  replica,
+  type Replica,
+  settle,
+  sharing,
+  withQuota,
+} from '../../support/limits.ts';
 import { linkTo } from '../../support/redis-link.ts';
 import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
 import { redisCluster } from '../../support/redis-topology.ts';
 
-function withQuota(quota: Partial<Quota>, tenant = 'acme'): Principal {
-  return principalOf(planOf({ quota: { unit: 'requests', ...quota } }), 'wallet-a', tenant);
-}
-
-/** A wall clock that stands until a test moves it. */
-function clockAt(text: string) {
-  let ms = Date.parse(text);
-  return { now: () => ms, set: (next: string) => void (ms = Date.parse(next)) };
-}
-
 /** A busy machine is no Redis that is away. */
 function replicas(t: TestContext, server: RedisServer, count: number, now?: () => number) {
   return sharing(t, server, count, { timeoutMs: 20_000, ...(now && { now }) });
-}
-
-/** Asks all at once, in turns at each replica; gives how many were admitted. */
-async function admittedOf(all: readonly Replica[], principal: Principal, asked: number): Promise<number> {
-  const tickets = await Promise.all([...Array(asked).keys()].map((at) => all[at % all.length]!.ask(principal)));
-  const admitted = tickets.filter(isAdmitted);
-  for (const ticket of admitted) settle(ticket);
-  return admitted.length;
 }
 
 const fallbacks = (one: Replica) => one.metric('ledgergate_limits_fallback_total{choice="local"}');
@@ -268,5 +261,7 @@ test('refuse: a quota is exact over an outage', { skip: noRedis }, async (t) => 
   assert.equal(await leftAt(all[0], principal), undefined, 'the standing cannot be read');
   await server.start();
   await until(() => all.every((one) => isShared(one)));
+  // As the two know together.
+  await until(async () => (await totalsOf(server, 'free:tenant:acme')).join() === '30,30');
   assert.equal(await admittedOf(all, principal, 60), 20);
 });

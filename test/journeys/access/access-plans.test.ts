@@ -5,8 +5,7 @@ import { test, type TestContext } from 'node:test';
 import type { AccessConfig } from '../../../src/config/config.ts';
 import { delayProxy } from '../../support/delay-proxy.ts';
 import { eventually, until } from '../../support/eventually.ts';
-import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
+import { type LogLine, type TestGateway, nodeAndGateway } from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { encodeRequest, submission } from '../../support/submission.ts';
@@ -29,11 +28,10 @@ async function replan(
 }
 
 test('keys of a plan that the config does not have yet are accepted once it has it', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
   const [stays, goes, comes] = [testKey('stays'), testKey('goes'), testKey('comes', { plan: 'gold' })];
   const file = keysFile(t, [stays, goes]);
   const access = accessConfig({ keys: { file: file.path, redis: false } });
-  const gateway = await testGateway(t, { full: [node], access });
+  const { gateway } = await nodeAndGateway(t, { access });
   const failed = () => gateway.metric('ledgergate_keys_reloads_total{source="file",result="failed"}');
 
   file.write([stays, comes]);
@@ -46,12 +44,11 @@ test('keys of a plan that the config does not have yet are accepted once it has 
 });
 
 test('a config without a plan that keys of the file are of is refused, and nothing of it is applied', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
   const key = testKey('a');
   const file = keysFile(t, [key]);
   const access = accessConfig({ keys: { file: file.path, redis: false } });
   const lines: LogLine[] = [];
-  const gateway = await testGateway(t, { full: [node], access, onLog: (line) => lines.push(line) });
+  const { gateway } = await nodeAndGateway(t, { access, onLog: (line) => lines.push(line) });
 
   assert.equal(await replan(gateway, { gold: planConfig() }), 'refused');
   assert.equal(await statusOf(gateway, key), 200);
@@ -65,13 +62,11 @@ test('a config without a plan that keys of the file are of is refused, and nothi
 });
 
 test('the time-out of Redis may change, for limits as well', { skip: noRedis }, async (t) => {
-  const node = await fakeNode(t, { head: 900n });
   const redis = await redisServer(t);
   const proxy = await delayProxy(t, Number(new URL(redis.url).port));
   const target = { kind: 'single', url: `redis://127.0.0.1:${proxy.port}` } as const;
   const shared = { target, keyPrefix: 'lg', timeoutMs: 2_000, ttlMs: 10_000 };
-  const gateway = await testGateway(t, {
-    full: [node],
+  const { gateway } = await nodeAndGateway(t, {
     config: { cache: { memory: { maxBytes: 1e7 }, redis: shared } },
     access: accessConfig({ anonymous: 'free', plans: { free: planConfig({ requests: 1_000 }) } }),
   });
@@ -95,9 +90,8 @@ const view = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],
 
 /** A gateway whose clients may have two requests under way, and a node that holds what asks for `route`. */
 async function world(t: TestContext, route: string) {
-  const node = await fakeNode(t, { head: 900n });
   const access = accessConfig({ anonymous: 'free', plans: { free: planConfig({ concurrency: 2 }) } });
-  const gateway = await testGateway(t, { full: [node], access });
+  const { node, gateway } = await nodeAndGateway(t, { access });
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.faults.add({ kind: 'hold', until: released }, { when: (request) => request.route === route });
   const idle = await gateway.metric('ledgergate_http_connections');

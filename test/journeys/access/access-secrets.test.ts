@@ -10,7 +10,7 @@ import { configFile } from '../../config/config-file.ts';
 import { askExplain, askPurge } from '../../support/admin.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { fetchReply, testGateway, type LogLine, type Reply } from '../../support/gateway.ts';
+import { fetchReply, testGateway, type LogLine, type Reply, nodeAndGateway } from '../../support/gateway.ts';
 import { jwtConfig, signingKey, testIssuer, tokenOf } from '../../support/issuer.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 import { answersIn, exchangeRaw } from '../../support/raw-http.ts';
@@ -258,12 +258,11 @@ const target = '/v1/accounts/0x1/module/coin?ledger_version=5';
 
 /** A gateway with one key, and a connection that asks with it whenever `ask` is called. */
 async function keyed(t: TestContext, fastPath: boolean) {
-  const node = await fakeNode(t, { head: 900n });
   const key = testKey('wallet');
   const file = keysFile(t, [key]);
   const plans = { free: planConfig(), other: planConfig({ operations: ['view'] }) };
   const access = accessConfig({ keys: { file: file.path, redis: false }, plans });
-  const gateway = await testGateway(t, { full: [node], access, config: { listen: { fastPath } } });
+  const { gateway } = await nodeAndGateway(t, { access, config: { listen: { fastPath } } });
   const socket = connect(gateway.port, '127.0.0.1');
   t.after(() => socket.destroy());
   let received = '';

@@ -10,7 +10,7 @@ import { AdmittedRequest, PlanLimits } from '../../../src/access/limits/limits.t
 import { GatewayError } from '../../../src/ledger/errors.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { testGateway, nodeAndGateway } from '../../support/gateway.ts';
 import { accessConfig, planConfig } from '../../support/keys.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { submission } from '../../support/submission.ts';
@@ -205,8 +205,7 @@ test('a queued request is admitted late, refused late, or dropped when its clien
       decide = (refusal) => resolve(refusal ?? now);
     });
   });
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], access: accessConfig({ anonymous: 'free' }) });
+  const { gateway } = await nodeAndGateway(t, { access: accessConfig({ anonymous: 'free' }) });
   const admitted = (count: number) => until(() => limits.admitted.length === count);
 
   const late = gateway.get(path);
@@ -242,10 +241,8 @@ test('a queued request is admitted late, refused late, or dropped when its clien
 });
 
 test('a client that hangs up during its count is not refused for a limit', { skip: noRedis }, async (t) => {
-  const node = await fakeNode(t, { head: 900n });
   const redis = await redisServer(t);
-  const gateway = await testGateway(t, {
-    full: [node],
+  const { gateway } = await nodeAndGateway(t, {
     config: { cache: { redis: redisAt(redis.url, { timeoutMs: 5_000 }) } },
     access: accessConfig({ anonymous: 'free', plans: { free: planConfig({ requests: 1_000 }) } }),
   });

@@ -7,14 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { hashKey } from '../../../src/access/keys/principals.ts';
 import type { AccessConfig } from '../../../src/config/config.ts';
 import { eventually, until } from '../../support/eventually.ts';
-import { fakeNode } from '../../support/fake-node.ts';
-import {
-  type LogLine,
-  nodeAndGateway,
-  type Reply,
-  testGateway,
-  type TestGatewayOptions,
-} from '../../support/gateway.ts';
+import { type LogLine, nodeAndGateway, type Reply, type TestGatewayOptions } from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 import { exchangeRaw } from '../../support/raw-http.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
@@ -43,11 +36,9 @@ async function keyed(
   keys: readonly TestKey[],
   { config, ...access }: Partial<AccessConfig> & Pick<TestGatewayOptions, 'config'> = {},
 ) {
-  const node = await fakeNode(t, { head: 900n });
   const file = keysFile(t, keys);
   const lines: LogLine[] = [];
-  const gateway = await testGateway(t, {
-    full: [node],
+  const { node, gateway } = await nodeAndGateway(t, {
     access: accessConfig({ keys: { file: file.path, redis: false }, ...access }),
     ...(config && { config }),
     onLog: (line) => lines.push(line),

@@ -5,8 +5,7 @@ import { Agent, request } from 'undici';
 import type { AccessConfig, Config } from '../../../src/config/config.ts';
 import { EventReader, testStreams } from '../../support/event-reader.ts';
 import { until } from '../../support/eventually.ts';
-import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway } from '../../support/gateway.ts';
 import { accessConfig, keysFile, testKey, type TestKey } from '../../support/keys.ts';
 import { authority } from '../../support/tls.ts';
 
@@ -28,10 +27,9 @@ async function keyed(
   { config, ...more }: Extra = {},
   agent: Agent.Options = {},
 ) {
-  const node = await fakeNode(t, { head: 900n });
   const file = keysFile(t, keys);
   const access = accessConfig({ keys: { file: file.path, redis: false }, ...more });
-  const gateway = await testGateway(t, { full: [node], access, ...(config && { config }) });
+  const { node, gateway } = await nodeAndGateway(t, { access, ...(config && { config }) });
   const agents = new Map<string, Agent>();
   t.after(() => Promise.all([...agents.values()].map((one) => one.destroy())));
   const scheme = agent.connect === undefined ? 'http' : 'https';

@@ -3,10 +3,9 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { Client } from 'undici';
 import type { AccessConfig } from '../../../src/config/config.ts';
-import { fakeNode } from '../../support/fake-node.ts';
 import { EventReader, testStreams } from '../../support/event-reader.ts';
 import { type Spelling, other, spelled, spellings, viewBody } from '../../support/function-spellings.ts';
-import { fetchReply, testGateway, type TestGateway } from '../../support/gateway.ts';
+import { fetchReply, nodeAndGateway, type TestGateway, type TestGatewayOptions } from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 import { exchangeRaw } from '../../support/raw-http.ts';
 import { askH2, authority, h2Session } from '../../support/tls.ts';
@@ -25,8 +24,7 @@ interface Answer {
   readonly code: unknown;
 }
 
-async function keyed(t: TestContext, more: Parameters<typeof testGateway>[1] = {}) {
-  const node = await fakeNode(t, { head: 900n });
+async function keyed(t: TestContext, more: Pick<TestGatewayOptions, 'config'> = {}) {
   const [free, denied, listed] = [
     testKey('free'),
     testKey('denied', { plan: 'denied' }),
@@ -34,7 +32,7 @@ async function keyed(t: TestContext, more: Parameters<typeof testGateway>[1] = {
   ];
   const file = keysFile(t, [free, denied, listed]);
   const access = accessConfig({ keys: { file: file.path, redis: false }, plans });
-  const gateway = await testGateway(t, { full: [node], access, ...more });
+  const { node, gateway } = await nodeAndGateway(t, { access, ...more });
   const view = async ({ text }: TestKey, body: Buffer, query = ''): Promise<Answer> => {
     const reply = await gateway.post(`/view${query}`, body, { authorization: `Bearer ${text}` });
     return { status: reply.status, code: reply.status === 200 ? undefined : JSON.parse(reply.text).error_code };
@@ -194,9 +192,8 @@ test('a reload of plans is in force for answers in memory, whose targets are kno
 });
 
 test('views of other functions are served: small, large, by BCS, and of requests without a key', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
   const access = accessConfig({ anonymous: 'listed', plans });
-  const gateway = await testGateway(t, { full: [node], access });
+  const { node, gateway } = await nodeAndGateway(t, { access });
   const post = async (body: Buffer, type = 'application/json') =>
     (await gateway.post('/view?ledger_version=5', body, { 'content-type': type })).status;
   const named = { name: `"0x01${other.slice('0x1'.length)}"` };

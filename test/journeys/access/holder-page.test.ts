@@ -5,15 +5,13 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import type { Page } from 'playwright-core';
 import { openBrowser, withoutChromium } from '../../support/chromium.ts';
-import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply, probeAt, testGateway } from '../../support/gateway.ts';
+import { fetchReply, probeAt, nodeAndGateway } from '../../support/gateway.ts';
 import { jwtConfig, signingKey, testIssuer, tokenOf } from '../../support/issuer.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 /** A key with a month of use, of large numbers, and an issuer of tokens. */
 async function world(t: TestContext, header = 'authorization') {
-  const node = await fakeNode(t, { head: 900n });
   const key = testKey('wallet-with-a-long-name-of-some-customer', { tenant: 'acme' });
   const { path } = keysFile(t, [key]);
   const folder = temporaryFolder(t);
@@ -31,7 +29,7 @@ async function world(t: TestContext, header = 'authorization') {
   const signing = signingKey('first');
   const jwt = jwtConfig((await testIssuer(t, [signing])).url);
   const access = accessConfig({ header, keys: { file: path, redis: false }, plans: { free: plan }, usage, jwt });
-  const gateway = await testGateway(t, { full: [node], access });
+  const { gateway } = await nodeAndGateway(t, { access });
   const value = header === 'authorization' ? `Bearer ${key.text}` : key.text;
   await gateway.get(probeAt(500), { [header]: value });
   await fetchReply(`${gateway.operationsUrl}/admin/usage`, { method: 'GET' });

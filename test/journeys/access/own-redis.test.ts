@@ -5,7 +5,14 @@ import { test, type TestContext } from 'node:test';
 import type { AccessConfig } from '../../../src/config/config.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply, patient, testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
+import {
+  fetchReply,
+  patient,
+  testGateway,
+  type LogLine,
+  type TestGateway,
+  nodeAndGateway,
+} from '../../support/gateway.ts';
 import { accessConfig, planConfig, type TestKey, testKey } from '../../support/keys.ts';
 import { changedKey, createdKey } from '../../support/keys-api.ts';
 import { noRedis, redisAt, type RedisServer, redisServer } from '../../support/redis-server.ts';
@@ -161,13 +168,12 @@ test('answers are in the one Redis, keys, limits and usage in the other', { skip
 });
 
 test('a reload changes its bound of time, and a restart its address', { skip: noRedis }, async (t) => {
-  const node = await fakeNode(t, { head: 900n });
   const counts = await redisServer(t);
   const lines: LogLine[] = [];
   const plans = { free: planConfig({ requests: 100, windowMs: 60_000 }) };
   const { ttlMs: _, ...servers } = redisAt(counts.url, { timeoutMs: 30_000 });
   const access = accessConfig({ anonymous: 'free', plans, redis: servers });
-  const gateway = await testGateway(t, { full: [node], access, onLog: (line) => lines.push(line) });
+  const { gateway } = await nodeAndGateway(t, { access, onLog: (line) => lines.push(line) });
   const left = async () => (await gateway.get(path(5))).headers['ratelimit']?.slice(0, 15);
   assert.equal(await left(), '"requests";r=99');
 

@@ -4,8 +4,7 @@ import type { TestContext } from 'node:test';
 import type { AccessConfig } from '../../../src/config/config.ts';
 import { eventually, until } from '../../support/eventually.ts';
 import { EventReader, testStreams } from '../../support/event-reader.ts';
-import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply, testGateway } from '../../support/gateway.ts';
+import { fetchReply, nodeAndGateway } from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 
 /** Closes a stream with its test. */
@@ -18,10 +17,9 @@ const changed = ({ text, entry }: TestKey, more: TestKey['entry']): TestKey => (
 });
 
 async function keyedGateway(t: TestContext, track: Track, keys: readonly TestKey[], more: Partial<AccessConfig> = {}) {
-  const node = await fakeNode(t, { head: 900n });
   const file = keysFile(t, keys);
   const access = accessConfig({ keys: { file: file.path, redis: false }, ...more });
-  const gateway = await testGateway(t, { full: [node], access });
+  const { node, gateway } = await nodeAndGateway(t, { access });
   const open = ({ text }: TestKey, headers: Record<string, string> = {}) =>
     track(EventReader.open(`${gateway.url}/transactions?start=890`, { authorization: `Bearer ${text}`, ...headers }));
   const closed = (reason: string) =>

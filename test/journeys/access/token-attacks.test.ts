@@ -4,8 +4,7 @@ import { createPublicKey, publicEncrypt, randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import { test } from 'node:test';
 import { deflateRawSync } from 'node:zlib';
-import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway, type LogLine } from '../../support/gateway.ts';
+import { type LogLine, nodeAndGateway } from '../../support/gateway.ts';
 import {
   audience,
   claimsOf,
@@ -154,10 +153,9 @@ test('no forged, foreign, expired or encrypted token gets in: each is 401, and n
   const url = `http://127.0.0.1:${await listen(t, foreign)}/keys`;
   const issuer = await testIssuer(t, [ec, rsa, ed, short]);
   issuer.keys = [...issuer.keys, { kty: 'oct', kid: 'shared', alg: 'HS256', k: encoded('shared') }];
-  const node = await fakeNode(t, { head: 900n });
   const lines: LogLine[] = [];
   const access = accessConfig({ jwt: jwtConfig(issuer.url), anonymous: 'free' });
-  const gateway = await testGateway(t, { full: [node], access, onLog: (line) => lines.push(line) });
+  const { node, gateway } = await nodeAndGateway(t, { access, onLog: (line) => lines.push(line) });
   const tokens = attacks(url);
   const before = node.log.count;
 
@@ -186,9 +184,8 @@ test('no forged, foreign, expired or encrypted token gets in: each is 401, and n
 
 test('clocks may differ by the configured time, and no second more', async (t) => {
   const issuer = await testIssuer(t, [ec]);
-  const node = await fakeNode(t, { head: 900n });
   const access = accessConfig({ jwt: jwtConfig(issuer.url, { clockSkewMs: 60_000 }) });
-  const gateway = await testGateway(t, { full: [node], access });
+  const { gateway } = await nodeAndGateway(t, { access });
   const statusOf = async (claims: object) =>
     (await gateway.get(path, { authorization: `Bearer ${tokenOf(ec, 'acme', { ...claims })}` })).status;
 

@@ -6,13 +6,27 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import type { AccessConfig } from '../../../src/config/config.ts';
-import { eventually, until } from '../../support/eventually.ts';
+import { until } from '../../support/eventually.ts';
 import { EventReader, testStreams } from '../../support/event-reader.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { spelled, viewBody } from '../../support/function-spellings.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
-import { fetchReply, type LogLine, testGateway, type TestGatewayOptions } from '../../support/gateway.ts';
-import { issuerName, audience, jwtConfig, signingKey, testIssuer, tokenOf } from '../../support/issuer.ts';
+import {
+  fetchReply,
+  type LogLine,
+  nodeAndGateway,
+  testGateway,
+  type TestGatewayOptions,
+} from '../../support/gateway.ts';
+import {
+  issuerName,
+  audience,
+  jwtConfig,
+  type SigningKey,
+  signingKey,
+  testIssuer,
+  tokenOf,
+} from '../../support/issuer.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
 import { listen } from '../../support/listen.ts';
 import { submission } from '../../support/submission.ts';
@@ -37,10 +51,8 @@ async function withIssuer(
     > = {},
 ) {
   const issuer = await testIssuer(t, [key]);
-  const node = await fakeNode(t, { head: 900n });
   const lines: LogLine[] = [];
-  const gateway = await testGateway(t, {
-    full: [node],
+  const { node, gateway } = await nodeAndGateway(t, {
     access: accessConfig({ jwt: { ...jwtConfig(issuer.url), ...jwt }, ...access }),
     ...(config && { config }),
     onLog: (line) => lines.push(line),
@@ -219,12 +231,7 @@ test('while the issuer is away its keys stay in force, and a gateway that starts
   const { issuer, node, gateway, lines, statusOf } = await withIssuer(t);
   const old = tokenOf(key, 'acme');
   assert.equal(await statusOf(old), 200);
-  const answers = {
-    reset: (_request: unknown, response: { destroy(): void }) => response.destroy(),
-    'status 503': (_request: unknown, response: { writeHead(status: number): { end(): void } }) =>
-      response.writeHead(503).end(),
-  };
-  issuer.answer = answers['status 503'];
+  issuer.answer = (_request, response) => response.writeHead(503).end();
   assert.equal(await statusOf(tokenOf(signingKey('unknown'), 'acme')), 401);
   assert.equal(await gateway.metric('ledgergate_keys_reloads_total{source="issuer",result="failed"}'), 1);
   assert.equal(await statusOf(old), 200);
@@ -232,7 +239,7 @@ test('while the issuer is away its keys stay in force, and a gateway that starts
   const away = lines.find(({ msg }) => msg === 'keys of the issuer of tokens are unreadable: the keys in force stay');
   assert.equal(away?.['reason'], 'status 503');
 
-  issuer.answer = answers.reset;
+  issuer.answer = (request) => request.socket.destroy();
   const access = accessConfig({ jwt: jwtConfig(issuer.url) });
   const late = await testGateway(t, { full: [node], access });
   const reply = await late.get(path, bearer(old));
@@ -244,45 +251,47 @@ test('while the issuer is away its keys stay in force, and a gateway that starts
   await until(async () => (await late.get(path, bearer(old))).status === 200);
 });
 
-test('keys of a file: a key that is taken out of it verifies nothing more, and a broken file changes nothing', async (t) => {
+/** A file of the issuer's keys, and a gateway in front of one node that reads it. */
+async function filed(t: TestContext, ...keys: readonly SigningKey[]) {
   const file = join(temporaryFolder(t), 'jwks.json');
-  const publish = (text: string): void => {
+  const writeText = (text: string): void => {
     writeFileSync(`${file}.new`, text);
     renameSync(`${file}.new`, file);
   };
-  const next = signingKey('second', 'RS256');
-  publish(JSON.stringify({ keys: [key.jwk] }));
-  const node = await fakeNode(t, { head: 900n });
+  const write = (...published: readonly SigningKey[]): void =>
+    writeText(JSON.stringify({ keys: published.map(({ jwk }) => jwk) }));
+  write(...keys);
   const lines: LogLine[] = [];
   const access = accessConfig({ jwt: jwtConfig(file) });
-  const gateway = await testGateway(t, { full: [node], access, onLog: (line) => lines.push(line) });
-  const [old, fresh] = [tokenOf(key, 'acme'), tokenOf(next, 'acme')];
-  const statuses = async () =>
-    Promise.all([old, fresh].map(async (token) => (await gateway.get(path, bearer(token))).status));
-  assert.deepEqual(await statuses(), [200, 401]);
+  const { gateway } = await nodeAndGateway(t, { access, onLog: (line) => lines.push(line) });
+  return { gateway, lines, write, writeText };
+}
 
-  publish(JSON.stringify({ keys: [key.jwk, next.jwk] }));
-  await eventually(statuses, (now) => now.join() === '200,200');
-  publish(JSON.stringify({ keys: [next.jwk] }));
-  await eventually(statuses, (now) => now.join() === '401,200');
-  publish('{"keys": [');
+test('keys of a file: a key that is taken out of it verifies nothing more, and a broken file changes nothing', async (t) => {
+  const next = signingKey('second', 'RS256');
+  const { gateway, lines, write, writeText } = await filed(t, key);
+  const tokens = [tokenOf(key, 'acme'), tokenOf(next, 'acme')];
+  const statuses = async () => {
+    const replies = await Promise.all(tokens.map((token) => gateway.get(path, bearer(token))));
+    return replies.map(({ status }) => status).join();
+  };
+  assert.equal(await statuses(), '200,401');
+
+  write(key, next);
+  await until(async () => (await statuses()) === '200,200');
+  write(next);
+  await until(async () => (await statuses()) === '401,200');
+  writeText('{"keys": [');
   await until(() => lines.some(({ reason }) => reason === 'no key set'));
-  assert.deepEqual(await statuses(), [401, 200]);
+  assert.equal(await statuses(), '401,200');
   // The same name for another key.
-  publish(JSON.stringify({ keys: [{ ...signingKey('x', 'RS256').jwk, kid: 'second' }] }));
-  await eventually(statuses, (now) => now.join() === '401,401');
+  write(signingKey('second', 'RS256'));
+  await until(async () => (await statuses()) === '401,401');
 });
 
 testStreams('an event stream ends with its token, and with the key of the issuer', async (t, track) => {
-  const file = join(temporaryFolder(t), 'jwks.json');
   const next = signingKey('second');
-  const write = (keys: readonly (typeof next)[]): void => {
-    writeFileSync(`${file}.new`, JSON.stringify({ keys: keys.map(({ jwk }) => jwk) }));
-    renameSync(`${file}.new`, file);
-  };
-  write([key, next]);
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], access: accessConfig({ jwt: jwtConfig(file) }) });
+  const { gateway, write } = await filed(t, key, next);
   const open = (token: string) => track(EventReader.open(`${gateway.url}/transactions?start=890`, bearer(token)));
   const exp = Math.floor(Date.now() / 1_000) + 3;
   const [stays, expires, loses] = [
@@ -294,7 +303,7 @@ testStreams('an event stream ends with its token, and with the key of the issuer
 
   assert.equal(await expires.ended, true);
   assert.ok(Date.now() >= exp * 1_000);
-  write([key]);
+  write(key);
   assert.equal(await loses.ended, true);
   assert.equal(stays.hasEnded, false);
   const closed = 'ledgergate_streams_closed_total{kind="transactions",reason="revoked"}';
