@@ -161,8 +161,8 @@ for (const fastPath of [true, false]) {
       }
       assert.equal(node.reads, 0);
     }
-    await tryAll(node, keys, h1);
-    await tryAll(node, keys, h2, 100);
+    await tryAll(node, keys, h1, 1, fastPath ? 'twice' : 'once');
+    await tryAll(node, keys, h2, 100, fastPath ? 'twice' : 'once');
   });
 }
 
