@@ -5,16 +5,9 @@ import { PlanLimits } from '../../../src/access/limits/limits.ts';
 import type { Config } from '../../../src/config/config.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import {
-  fetchReply,
-  type LogLine,
-  nodeAndGateway,
-  probeAt,
-  testGateway,
-  type TestGateway,
-} from '../../support/gateway.ts';
-import { gatewayProcess } from '../../support/gateway-process.ts';
+import { type LogLine, nodeAndGateway, probeAt, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { accessConfig, keysFile, testKey } from '../../support/keys.ts';
+import { askLog, changesLog } from '../../support/log-changes.ts';
 import { statusOf } from '../../support/status.ts';
 
 interface Scene {
@@ -148,56 +141,6 @@ test('a client that hung up is no success: not in the line, not in metrics, not 
   );
 });
 
-interface Shown {
-  readonly level: string;
-  readonly access: { readonly share: number; readonly slow: string; readonly failed: boolean };
-  readonly by: string;
-}
-
-async function log(
-  operationsUrl: string,
-  change?: unknown,
-): Promise<{ readonly status: number; readonly body: Shown }> {
-  const { status, text } = await fetchReply(`${operationsUrl}/admin/log`, {
-    method: change === undefined ? 'GET' : 'PUT',
-    headers: { 'content-type': 'application/json' },
-    body: change === undefined ? null : JSON.stringify(change),
-  });
-  return { status, body: JSON.parse(text) as Shown };
-}
-
-/** Asks, and counts the lines of requests. */
-interface Logging {
-  readonly url: string;
-  readonly operationsUrl: string;
-  readonly answered: () => number;
-  /** Has the config read again. */
-  readonly reload: () => Promise<void> | void;
-}
-
-/** What an operator changes is in force at each of `processes`, until the config is read again. */
-async function changesLog({ url, operationsUrl, answered, reload }: Logging, processes: number): Promise<void> {
-  const ask = async (times: number): Promise<void> => {
-    for (let index = 0; index < times; index += 1) await fetchReply(url + probeAt(7), { method: 'GET' });
-  };
-  const usual = { level: 'info', access: { share: 0, slow: '2000ms', failed: true }, by: 'config' };
-  assert.deepEqual((await log(operationsUrl)).body, usual);
-  await ask(2);
-  assert.equal(answered(), 0);
-
-  const changed = await log(operationsUrl, { access: { share: 1 } });
-  assert.deepEqual(changed.body, { ...usual, access: { ...usual.access, share: 1 }, by: 'operator' });
-  // Workers receive it a moment later.
-  await until(async () => {
-    await ask(2);
-    return answered() >= 2 * processes;
-  });
-  assert.equal((await log(operationsUrl, { level: 'error' })).body.level, 'error');
-  await reload();
-  await until(async () => (await log(operationsUrl)).body.by === 'config');
-  assert.deepEqual((await log(operationsUrl)).body, usual);
-}
-
 test('an operator changes what a process logs, until the config is read again', async (t) => {
   const lines: LogLine[] = [];
   const { gateway } = await nodeAndGateway(t, {
@@ -205,21 +148,14 @@ test('an operator changes what a process logs, until the config is read again', 
     onLog: (line) => lines.push(line),
   });
   const answered = () => lines.filter(({ msg }) => msg === 'answered').length;
-  await changesLog({ ...gateway, answered, reload: () => gateway.reloads.take(gateway.reloads.config) }, 1);
-});
-
-test('an operator changes what two workers log, until the config is read again', async (t) => {
-  const node = await fakeNode(t);
-  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, log: { level: 'info' } } });
-  const answered = () => gateway.err().split('"msg":"answered"').length - 1;
-  const { url, operationsUrl } = gateway;
-  await changesLog({ url, operationsUrl, answered, reload: () => gateway.hangUp() }, 2);
-  await gateway.line(/"msg":"the config was reloaded: no live key has changed/);
+  const { operationsUrl, reloads } = gateway;
+  const ask = () => gateway.get(probeAt(7));
+  await changesLog({ operationsUrl, ask, answered, reload: () => reloads.take(reloads.config) }, 1);
 });
 
 test('an invalid setting is refused by name, and changes nothing', async (t) => {
   const { gateway } = await scene(t, {});
-  const before = (await log(gateway.operationsUrl)).body;
+  const before = (await askLog(gateway.operationsUrl)).body;
   const wrong: readonly (readonly [change: unknown, words: RegExp])[] = [
     [{ level: 'loud' }, /^level: /],
     [{ access: { share: 2 } }, /^access\.share: expected a share from 0 to 1/],
@@ -228,11 +164,11 @@ test('an invalid setting is refused by name, and changes nothing', async (t) => 
     [[], /^the body: /],
   ];
   for (const [change, words] of wrong) {
-    const { status, body } = await log(gateway.operationsUrl, change);
+    const { status, body } = await askLog(gateway.operationsUrl, change);
     assert.equal(status, 400);
     assert.match((body as unknown as { readonly message: string }).message, words);
   }
-  assert.deepEqual((await log(gateway.operationsUrl)).body, before);
+  assert.deepEqual((await askLog(gateway.operationsUrl)).body, before);
 });
 
 test("tenant and plan are logged, and an exception's place without its message", async (t) => {

@@ -12,6 +12,7 @@ import { fetchReply, probeAt, type Reply } from '../../support/gateway.ts';
 import { audience, issuerName, signingKey, testIssuer, tokenOf } from '../../support/issuer.ts';
 import { changedKey, createdKey } from '../../support/keys-api.ts';
 import { keysFile, testKey } from '../../support/keys.ts';
+import { changesLog } from '../../support/log-changes.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 import { metric } from '../../support/workers.ts';
 
@@ -96,13 +97,21 @@ async function world(t: TestContext) {
     trustedProxies: ['127.0.0.1'],
     usage: { path: join(temporaryFolder(t), 'usage') },
   };
-  const config = { dialect: 'node', workers, access };
+  const config = { dialect: 'node', workers, access, log: { level: 'info' } };
   const gateway = await gatewayProcess(t, { full: [node], config });
   return { node, file, gateway, config };
 }
 
 test('workers without Redis are one gateway to keys, tokens, plans and holders', async (t) => {
   const { node, file, gateway, config } = await world(t);
+
+  await t.test('each logs what an operator wants, until the config is read again', async () => {
+    const { operationsUrl } = gateway;
+    const answered = () => gateway.err().split('"msg":"answered"').length - 1;
+    const reload = () => gateway.hangUp();
+    await changesLog({ operationsUrl, ask: () => ask(gateway, steady.text), answered, reload }, workers);
+    await gateway.line(/"msg":"the config was reloaded: no live key has changed/);
+  });
 
   await t.test('each receives the keys of the file, and their removal', async () => {
     const [first, second] = [testKey('first'), testKey('second')];
