@@ -7,7 +7,7 @@ import { GatewayError } from '../../../../src/ledger/index.ts';
 import { PastPages } from '../../../../src/proxy/reads/streams/past-pages.ts';
 import type { StreamClient } from '../../../../src/proxy/reads/push.ts';
 import type { Read, ReadResult } from '../../../../src/proxy/reads/read.ts';
-import { cutPage, type Filter } from '../../../../src/proxy/reads/follower/page.ts';
+import { cutPage, type Filter, type Page } from '../../../../src/proxy/reads/follower/page.ts';
 import { Tail } from '../../../../src/proxy/reads/follower/tail.ts';
 import { TransactionStreams } from '../../../../src/proxy/reads/streams/transaction-streams.ts';
 import { LargeAnswerError } from '../../../../src/upstream/index.ts';
@@ -115,13 +115,16 @@ class World {
     return Buffer.from(this.#list(extent.first, end > this.head ? this.head + 1n : end));
   }
 
-  /** The follower reads [first, end). */
-  async follow(first: number, end: number): Promise<void> {
+  /** The page [first, end) of a node. */
+  async cut(first: number, end: number): Promise<Page> {
     const info = ledgerInfo({ version: 1_000_000n });
     const answer = answerOf(this.#list(BigInt(first), BigInt(end)), { info });
-    const page = await cutPage(answer, v(first), undefined);
-    assert.ok(page);
-    this.tail.take(page);
+    return (await cutPage(answer, v(first), undefined)) ?? assert.fail('it is no page');
+  }
+
+  /** The follower reads [first, end). */
+  async follow(first: number, end: number): Promise<void> {
+    this.tail.take(await this.cut(first, end));
   }
 
   /** The shared state moves to the head of the nodes, which is `head` from now on, and all that follows from it ends. */
@@ -308,6 +311,23 @@ test('a rollback between two turns of one beat withdraws the frames that its str
   assert.deepEqual(last.ids, ['rollback 104', ...idsOf(105, 112)]);
   assert.ok(!Buffer.concat(last.frames).includes('"hash":"0xa'));
   assert.deepEqual(clients[0]?.ids, [...idsOf(105, 110), 'rollback 104', ...idsOf(105, 112)]);
+});
+
+test('a rollback between two steps of a stream that catches up comes ahead of what follows it', async () => {
+  const world = new World();
+  await world.follow(0, 1_000);
+  world.head = 999n;
+  world.history = 'b';
+  const ofB = await world.cut(50, 1_000);
+  const client = await world.open({ cursor: 0 });
+  const beat = world.beat();
+  while (client.ids.length < 200) await turn();
+  const sent = client.ids.length;
+  world.tail.rollBack(v(50));
+  world.tail.take(ofB);
+  await beat;
+  await world.beat();
+  assert.deepEqual(client.ids, [...idsOf(0, sent), 'rollback 49', ...idsOf(50, 1_000)]);
 });
 
 test('nothing is sent, or asked of nodes, while histories are compared', async () => {
