@@ -47,8 +47,8 @@ export class ClientTls {
   #reminder: NodeJS.Timeout | undefined;
 
   /**
-   * Reads the files. Throws when they cannot be used, and no other process has earlier contents of them. `toward`: the
-   * server, in metrics and log. `now`: Unix time in ms.
+   * Reads the files. The contents of the other processes are used where those of the files must not replace them. Throws
+   * when there are none, and the files cannot be used. `toward`: the server, in metrics and log. `now`: Unix time in ms.
    */
   constructor(
     config: ClientTlsConfig,
@@ -65,15 +65,17 @@ export class ClientTls {
     this.#journal = parts.journal;
     this.#now = parts.now ?? Date.now;
     this.#files = new WatchedFiles([config.ca, config.cert, config.key].filter((name) => name !== undefined));
-    const found = ClientTls.read(config, this.#now());
-    const kept = found.material === undefined ? this.#renewals.keptFiles(config) : undefined;
-    const { material, expiries, texts } = kept === undefined ? found : ClientTls.inspect(config, kept, this.#now());
+    const nowMs = this.#now();
+    const found = ClientTls.read(config, nowMs);
+    const texts = this.#renewals.keptFiles(config);
+    const kept = texts && ClientTls.inspect(config, texts, nowMs);
+    const refusal = kept?.material && refusalOf(found, kept.expiries, nowMs);
+    const { material, expiries } = kept === undefined || refusal === undefined ? found : kept;
     if (material === undefined) throw new Error(faultsOf(found.problems));
     this.material = material;
     this.#expiries = expiries;
-    this.#renewals.useFiles(this.#toward, expiries);
-    if (kept === undefined) this.#renewals.keepFiles(config, texts);
-    else this.#renewals.refuse(this.#toward, 'files', faultsOf(found.problems));
+    this.#renewals.useFiles(this.#toward, expiries, refusal);
+    if (refusal === undefined) this.#renewals.keepFiles(config, found.texts);
   }
 
   /** Begins to read the files when they change. `onChange`: `material` is another. */
@@ -92,13 +94,9 @@ export class ClientTls {
   #look(onChange: () => void): void {
     const nowMs = this.#now();
     const next = ClientTls.read(this.#config, nowMs);
-    const isEnded = (expiries: ReadonlyMap<ExpiringFile, number>): boolean =>
-      [...expiries.values()].some((expiresMs) => expiresMs <= nowMs);
-    // Expired ones must not replace valid ones.
-    const isWorse = isEnded(next.expiries) && !isEnded(this.#expiries);
-    if (next.material === undefined || isWorse) {
-      const reason = next.material === undefined ? faultsOf(next.problems) : next.warnings.join('; ');
-      this.#renewals.refuse(this.#toward, 'files', reason);
+    const refusal = refusalOf(next, this.#expiries, nowMs);
+    if (next.material === undefined || refusal !== undefined) {
+      this.#renewals.refuse(this.#toward, 'files', refusal ?? faultsOf(next.problems));
       return;
     }
     this.material = next.material;
@@ -199,6 +197,18 @@ function sectionsOf({ upstreams, cache, access }: Config): readonly (readonly [K
     [['access', 'redis', 'tls'], access?.redis?.tls],
   ];
   return all.flatMap(([path, tls]) => (tls === undefined ? [] : [[path, tls] as const]));
+}
+
+/** Why these contents must not replace others, whose `expiries` these are; `undefined`: they may. */
+function refusalOf(
+  { material, problems, expiries: next, warnings }: InspectedClientTls,
+  expiries: InspectedClientTls['expiries'],
+  nowMs: number,
+): string | undefined {
+  if (material === undefined) return faultsOf(problems);
+  const isEnded = (ends: Iterable<number>): boolean => [...ends].some((expiresMs) => expiresMs <= nowMs);
+  // Expired ones must not replace valid ones.
+  return isEnded(next.values()) && !isEnded(expiries.values()) ? warnings.join('; ') : undefined;
 }
 
 function faultsOf(problems: readonly TlsFault[]): string {

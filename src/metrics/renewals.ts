@@ -18,8 +18,11 @@ export type PemTexts = Readonly<Partial<Record<'ca' | 'cert' | 'key', string | u
 
 /** The files of a gateway's processes: one that starts while a file cannot be used has the contents of the others. */
 export interface SharedFiles {
-  /** Contents in use, by the section of the config that names the files, as JSON. */
-  readonly keptFiles: ReadonlyMap<string, PemTexts>;
+  /**
+   * Contents that were in use when this process started, by the section of the config that names the files, as JSON; without
+   * those that it has replaced.
+   */
+  readonly keptFiles: Map<string, PemTexts>;
   publishFiles(section: string, texts: PemTexts): void;
 }
 
@@ -80,20 +83,26 @@ export class Renewals {
     );
   }
 
-  /** The config's files can be used, or it has none: a refusal is over. `expiries`: ends of certificates, Unix time in ms. */
-  useFiles(toward: string, expiries: ReadonlyMap<ExpiringFile, number> = new Map()): void {
+  /**
+   * Contents are in use, or the config names no files. `expiries`: ends of certificates, Unix time in ms. `refusal`: see
+   * `refuse`; without one, a refusal is over.
+   */
+  useFiles(toward: string, expiries: ReadonlyMap<ExpiringFile, number> = new Map(), refusal?: string): void {
     this.#expiries.set(toward, expiries);
-    this.#pending.get(toward)?.delete('files');
+    if (refusal === undefined) this.#pending.get(toward)?.delete('files');
+    else this.refuse(toward, 'files', refusal);
   }
 
-  /** Contents that another process uses of the files that this section of the config names. */
+  /** Contents that other processes used at the start of the files that this section of the config names. */
   keptFiles(section: object): PemTexts | undefined {
     return this.#shared?.keptFiles.get(JSON.stringify(section));
   }
 
-  /** These contents are in use. */
+  /** These contents of the files are in use: earlier ones must not come back. */
   keepFiles(section: object, texts: PemTexts): void {
-    this.#shared?.publishFiles(JSON.stringify(section), texts);
+    const name = JSON.stringify(section);
+    this.#shared?.keptFiles.delete(name);
+    this.#shared?.publishFiles(name, texts);
   }
 
   /** New ones are not used: `why` names no secret. Each reason is recorded once. */

@@ -66,7 +66,7 @@ export interface Setup {
   readonly published: readonly Published[];
   readonly keys: string | undefined;
   /** See `SharedFiles`. */
-  readonly files: ReadonlyMap<string, PemTexts>;
+  readonly files: Map<string, PemTexts>;
 }
 
 /** The reason of a failed start; fields of the `listen` error when the port failed. */

@@ -5,27 +5,28 @@ import { test, type TestContext } from 'node:test';
 import { Registry } from 'prom-client';
 import { ClientTls } from '../../src/config/client-tls.ts';
 import type { ClientTlsConfig } from '../../src/config/config.ts';
-import { familiesOf, Journal, Renewals } from '../../src/metrics/index.ts';
+import { familiesOf, Journal, Renewals, type SharedFiles } from '../../src/metrics/index.ts';
 import { until } from '../support/eventually.ts';
 import { authority, replaceFiles } from '../support/tls.ts';
 
 const dayMs = 86_400_000;
 
-/** Files that are watched, at a clock of the test. `lines`: messages of the log. */
-function opened(t: TestContext, config: ClientTlsConfig) {
+/** Files that are watched, at a clock of the test. `lines`: messages of the log. `shared`: with the other processes. */
+function opened(t: TestContext, config: ClientTlsConfig, shared?: SharedFiles) {
   const clock = { nowMs: Date.now() };
   const lines: string[] = [];
   const write = (_: object, message: string): void => void lines.push(message);
   const journal = new Journal({ debug: write, info: write, warn: write, error: write });
   const registry = new Registry();
-  const renewals = new Renewals(registry, journal);
-  const files = new ClientTls(config, { toward: 'a', renewals, journal, now: () => clock.nowMs });
+  const renewals = new Renewals(registry, journal, shared);
+  const open = (): ClientTls => new ClientTls(config, { toward: 'a', renewals, journal, now: () => clock.nowMs });
+  const files = open();
   t.after(() => files.close());
   const valueOf = async (name: string): Promise<number | undefined> => {
     const family = (await familiesOf(registry)).find((each) => each.name === name);
     return family?.values[0]?.value;
   };
-  return { clock, lines, files, valueOf };
+  return { clock, lines, files, open, valueOf };
 }
 
 test('faults name file and key, and quote nothing', (t) => {
@@ -107,4 +108,54 @@ test('ended files do not replace valid ones; other usable ones do', async (t) =>
   assert.equal(await valueOf('ledgergate_renewal_pending'), 0);
   const expiresMs = ((await valueOf('ledgergate_client_certificate_expiry_timestamp_seconds')) ?? 0) * 1_000;
   assert.equal(Math.round((expiresMs - Date.now()) / dayMs), 20);
+});
+
+/** Contents that all processes have, as one of them has published them. */
+function sharedFiles() {
+  const all: Parameters<SharedFiles['publishFiles']>[] = [];
+  const publishFiles: SharedFiles['publishFiles'] = (...published) => void all.push(published);
+  return { all, joined: (): SharedFiles => ({ keptFiles: new Map(all), publishFiles }) };
+}
+
+test('contents of the other processes are those of the start alone: later ones of this process take their place', async (t) => {
+  const [first, second] = [authority(t), authority(t)];
+  const file = join(first.folder, 'used');
+  const put = (text: string): void => writeFileSync(file, text);
+  const { all, joined } = sharedFiles();
+  put(first.ca);
+  opened(t, { ca: file }, joined());
+  put('broken');
+  const { files, lines, open, valueOf } = opened(t, { ca: file }, joined());
+  assert.equal(await valueOf('ledgergate_renewal_pending'), 1);
+  // Another address of the same name is asked with the same files; the refusal is recorded once.
+  open().close();
+  assert.equal(lines.length, 1);
+
+  let changes = 0;
+  files.watch(() => (changes += 1));
+  put(second.ca);
+  await until(() => changes === 1);
+  put('broken again');
+
+  // The authority before is withdrawn.
+  assert.throws(open, { message: 'tls.ca: holds no certificates in PEM form' });
+  assert.deepEqual(
+    all.map(([, { ca }]) => ca),
+    [first.ca, second.ca],
+  );
+});
+
+test('a process that starts with ended files has the valid ones of the others, and publishes none', async (t) => {
+  const ca = authority(t);
+  const served = ca.certify('one', 20);
+  const config = { cert: served.cert, key: served.key };
+  const { all, joined } = sharedFiles();
+  opened(t, config, joined());
+  replaceFiles(served, ca.certify('ended', -1));
+  const { valueOf, lines } = opened(t, config, joined());
+  assert.equal(await valueOf('ledgergate_renewal_pending'), 1);
+  assert.match(lines.join(), /renewed credentials refused/);
+  const expiresMs = ((await valueOf('ledgergate_client_certificate_expiry_timestamp_seconds')) ?? 0) * 1_000;
+  assert.equal(Math.round((expiresMs - Date.now()) / dayMs), 20);
+  assert.equal(all.length, 1);
 });
