@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { KeysFault } from './key-source.ts';
 
 const newMode = 0o600;
-/** Longest wait for another change, which takes milliseconds. */
-const longestWaitMs = 2_000;
+/** Longest wait for others, each of which takes milliseconds, or a tenth of a second on a slow disk. */
+const longestWaitMs = 5_000;
 const pauseMs = 20;
 /** A change that began so long ago was cut off. */
 const abandonedMs = 30_000;
