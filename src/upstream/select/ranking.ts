@@ -259,8 +259,10 @@ export function prunedBelow(nodes: readonly Depth[], unit: Unit, nowMs: number):
   let edge = 0n;
   for (const node of nodes) {
     if (node.tier !== 'full') continue;
-    const { safeOldest = 0n } = node.window.around(nowMs + node.latencyMs(nowMs), unit) ?? {};
-    if (safeOldest > edge) edge = safeOldest;
+    const { head = 0n, safeOldest = 0n } = node.window.around(nowMs + node.latencyMs(nowMs), unit) ?? {};
+    // The edge of a node that is away is expected far above its last head, and it has pruned nothing above that head.
+    const below = safeOldest > head ? head + 1n : safeOldest;
+    if (below > edge) edge = below;
   }
   return edge;
 }

@@ -661,6 +661,12 @@ test('a read is of the archive when some full node has pruned its version or blo
   assert.equal(classOf(block(100n), nodes), 'head');
   assert.equal(classOf(block(400n), [windowOf(middle, full)]), 'archive');
   assert.equal(classOf(at(100), nodes, true), 'view');
+  // The edge of a node that has not reported for long is expected above its last head, which says nothing of later ones.
+  const away = windowOf(node('away', { oldest: 500, safe: 5_000, head: 900 }));
+  assert.deepEqual(
+    [900, 901, 1000].map((version) => classOf(at(version), [...nodes, away])),
+    ['archive', 'head', 'head'],
+  );
   assert.equal(classOf({ kind: 'head' }, nodes), 'head');
 });
 
