@@ -64,6 +64,7 @@ export class CallHistory {
   /** These, and those that were asked and may be once more. */
   readonly tried = new Set<Upstream>();
   attempts = 0;
+  /** The node of the last attempt, which may be in flight. */
   lastTried: Upstream | undefined;
   /** Nodes that had not reached the version, with the heads that they reported then. */
   readonly behind = new Map<Upstream, bigint>();
@@ -73,14 +74,16 @@ export class CallHistory {
   waitUntilMs: number | undefined;
   /** The next attempt repeats a node, or follows a wait: it is allowed even after the last one. */
   isRepeating = false;
-  /** It does so once. */
+  /** The call has repeated a node at once after a failure; it does so once. */
   hasRepeated = false;
   /** Nodes that answered that they do not hold the version, block or transaction. */
   readonly prunedAt = new Set<Upstream>();
   anyPruned = false;
   /** Answers of one of several nodes behind an address that it has pruned the data. */
   #sharedMisses = 0;
+  /** Number of answers that the node knows no such route. */
   unrouted = 0;
+  /** Of the last attempt that has ended. */
   last: NonFinalOutcome | undefined;
   lastAsked: Upstream | undefined;
   readonly failures: NodeFailure[] = [];
@@ -159,7 +162,8 @@ export class CallHistory {
   #missAtShared(upstream: Upstream): void {
     this.#sharedMisses += 1;
     this.asked.delete(upstream);
-    this.tried.delete(upstream);
+    // An attempt there before, which failed or came too early, counts all the same.
+    if (!this.failed.has(upstream) && !this.behind.has(upstream)) this.tried.delete(upstream);
     this.attempts -= 1;
   }
 }
@@ -428,9 +432,9 @@ function unavailable(call: CallState, waitMs: number | undefined): GatewayError 
     position === undefined ? 'this request' : `${need.kind === 'block' ? 'block' : 'ledger version'} ${position}`;
   const counts = [`${tried.size} asked`, ...(unrouted > 0 ? [`${unrouted} without this route`] : [])];
   const why = [...counts, ...faultsOf(fleet)].join(', ');
-  const failed = tried.size === 0 ? 'no node' : 'nodes failed';
-  const because = prunedAt.size > 0 ? 'holders away' : failed;
-  const reason = waitMs === undefined ? because : 'nodes paused';
+  let reason: GatewayError['reason'] = tried.size === 0 ? 'no node' : 'nodes failed';
+  if (prunedAt.size > 0) reason = 'holders away';
+  if (waitMs !== undefined) reason = 'nodes paused';
   if (prunedAt.size === 0)
     return new GatewayError('unavailable', `no node answered ${subject} (${why}); try again`, { ...facts, reason });
   return new GatewayError(

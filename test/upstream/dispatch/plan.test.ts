@@ -368,6 +368,7 @@ a full one does not | 30 | a 100/50, b 100/0 foreign | a pruned | | a 410
 a node without a report may hold it | 30 | a 100/50, b ? down | a pruned | | holders away - 1 to a - away(ledger version 30; 1 asked)
 its own refusal counts | 30 | a 100/50, b 100/0 archival | a pruned, b pruned | | b 410
 unless several nodes answer there | 30 | a 100/50, b 100/0 shared | a pruned, b pruned | | holders away - 1 to b - away(ledger version 30; 1 asked)
+a repeat that finds another node there leaves the failed attempt | 30 | a 100/50, b 100/0 shared | b error, again b, b pruned | | nodes failed - 1 to b - none(ledger version 30; 1 asked)
 a refusal without a body leaves none to pass on | 30 | a 100/50 | a unread | | nodes failed - 1 to a - none(ledger version 30; 1 asked)
 the node of a submission is away | hash b | a 100/0, b 100/50 down | a absent | | holders away - 1 to a - away(this request; 1 asked)
 the deepest is away from a transaction | hash a | a 100/50, b 100/0 down | a absent | | holders away - 1 to a - away(this request; 1 asked)
