@@ -263,11 +263,12 @@ test('no node has to spare for a version above its head', async (t) => {
 });
 
 test('while a request waits for a place, no node has to spare', async (t) => {
-  const { sender } = await spareOf(t, () => undefined, { connections: 1, limits: { deadlineMs: 200, timeoutMs: 100 } });
-  const asked = ['/1', '/2'].map((path) => sender.whole(request(path), never).catch(() => undefined));
-  await pause(10);
-  assert.equal(sender.waiting, 1);
+  const { sender } = await spareOf(t, () => undefined, { connections: 1 });
+  const leaving = new AbortController();
+  const asked = ['/1', '/2'].map((path) => sender.whole(request(path), leaving.signal).catch(() => undefined));
+  await until(() => sender.waiting === 1);
   assert.equal(sender.hasToSpare(held), false);
+  leaving.abort();
   await Promise.all(asked);
 });
 
