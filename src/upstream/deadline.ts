@@ -1,6 +1,7 @@
 /** Deadlines of attempts and streams, and waits for places and versions. */
 import { type CancelSignal, CancelToken, setPatientTimeout } from '../ledger/index.ts';
 
+/** Its name is that of the platform's own time-outs. */
 class TimeoutError extends Error {
   override readonly name = 'TimeoutError';
 

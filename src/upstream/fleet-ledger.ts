@@ -42,6 +42,7 @@ export class FleetLedger {
   readonly #fleet: { readonly upstreams: readonly Upstream[]; readonly maxLagMs: number };
   readonly #events: LedgerEvents;
   readonly #fixedChainId: number | undefined;
+  /** The chain that was reported as taken from the nodes. */
   #taken: number | undefined;
   #source: Upstream | undefined;
   /** The head was believed beside at least two other nodes, or goes on from one that was. */

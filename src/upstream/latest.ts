@@ -47,6 +47,7 @@ interface LatestEvents {
 
 /** Bounds of reads of "latest", read at each use, so they may change. */
 export interface LatestOptions {
+  /** Largest age of a state by default. */
   readonly maxStalenessMs: number;
   /** All bounds above 0 ms that the config names, ascending. */
   readonly bounds: readonly number[];
@@ -68,6 +69,7 @@ export class Latest {
   readonly #events: LatestEvents;
   readonly #options: LatestOptions;
   readonly #closing = new AbortController();
+  /** The fleet's generation that the next two are of. */
   #generation = 0;
   readonly #keptStates: SharedStates;
   readonly #keptFloors: Floors;

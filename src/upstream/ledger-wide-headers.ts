@@ -56,6 +56,7 @@ export class LedgerWideHeaders {
   readonly #unseen = new Map<string, { readonly upstream: Upstream; readonly version: bigint }>();
   #key: LiveKey | undefined;
   readonly #looks = new WeakMap<Upstream, Look>();
+  /** Nodes of which a report with a key has asked for a look. */
   readonly #keyAsked = new WeakSet<Upstream>();
   readonly #askedAtMs = new WeakMap<Upstream, number>();
   readonly #isCut = new WeakSet<Upstream>();

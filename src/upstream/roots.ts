@@ -38,6 +38,7 @@ export interface RootsOptions {
 
 /** Comparisons of one bisection; with those before and after it, a node gets at most 30 reads. */
 const mostComparisons = 28;
+/** Nodes that are asked for the root at their head. */
 const mostAsked = 3;
 
 /** Compares the roots of a fleet's nodes, and marks those that are doubted (`Upstream.forkedAt`). */
@@ -206,6 +207,7 @@ export class Roots {
     this.#options.onFork();
   }
 
+  /** Resolves after `ms` with true, or at the end with false. */
   async #pause(ms: number): Promise<boolean> {
     const { signal } = this.#stop;
     await sleep(ms, undefined, { signal, ref: false }).catch(() => undefined);

@@ -13,6 +13,7 @@ export interface ReportedState {
 
 /** The ledger info of a node, from one answer, that reads of "latest" share. */
 export interface PublishedState extends ReportedState {
+  /** The node's answer to the look, undecoded JSON. */
   readonly body: Buffer;
   readonly upstream: string;
 }

@@ -42,6 +42,7 @@ export interface DispatchContext extends AttemptParts {
 const longestTrialMs = 2_000;
 /** A node is proven for this long after an answer, in ms. */
 const provenMs = 1_000;
+/** Retries, as a share of all requests. */
 const retryShare = 0.2;
 /** Client of the gateway's own requests: no address and no tenant has this name. */
 const ownName = '(gateway)';

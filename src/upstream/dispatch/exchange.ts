@@ -23,7 +23,7 @@ export interface AnswerHead {
   readonly info: LedgerInfo | undefined;
   readonly upstream: Upstream;
   readonly coding: NodeCoding | undefined;
-  /** Until the answer's end, or the head of a streamed one. */
+  /** From the request's first byte to the answer's end, or to the head of a streamed one. */
   readonly tookMs: number;
 }
 
@@ -51,6 +51,7 @@ export interface StreamedAnswer extends AnswerHead {
 export interface Progress {
   /** When bytes of the request may first have left, in ms of `performance.now()`. */
   sentAtMs: number | undefined;
+  /** The head of an answer has arrived. */
   isAnswered: boolean;
   /** The second sending, after the loss of the first connection. */
   isRepeat?: boolean;

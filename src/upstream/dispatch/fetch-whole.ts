@@ -21,6 +21,7 @@ import {
 import type { NodeClient, Purpose, WireRequest } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
 
+/** Most interim answers (1xx) of one request. */
 const mostInterim = 16;
 
 /** Settles the promise of an exchange. */

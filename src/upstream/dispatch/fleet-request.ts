@@ -59,7 +59,7 @@ export interface FleetRequest {
   readonly isContent?: ((content: AnswerContent, info: LedgerInfo) => boolean) | undefined;
   /** The target is the client's own text, which may name a route that no node has. */
   readonly isOfClient?: boolean;
-  /** See protocol 9. */
+  /** The request asks for the health of a node, not for the ledger (protocol 9). */
   readonly isHealthCheck?: boolean;
   /** The caller streams an answer that is too large to be read whole: no second node is asked for it. */
   readonly mayStream?: boolean;
@@ -69,7 +69,7 @@ export interface FleetRequest {
   readonly client?: string;
   /** Called with each place at a node that the request gets. */
   readonly onPlace?: (() => void) | undefined;
-  /** When shorter than usual. */
+  /** Bound of one attempt, when shorter than usual. */
   readonly timeoutMs?: number;
   /** A look at the ledger info, which many requests wait for: it has connections of its own. */
   readonly isLook?: boolean;
@@ -91,6 +91,7 @@ export interface HedgeLimits {
 export interface SendLimits {
   /** Bound of one attempt, until the answer's headers (streamed) or its end (whole). */
   readonly timeoutMs: number;
+  /** Bound of all attempts together. */
   readonly deadlineMs: number;
   /** Hedges and retries included. */
   readonly maxAttempts: number;

@@ -1,6 +1,5 @@
 /** Ejects nodes that do worse than the others, and returns them by trials (see `Ejection`). */
 import type { Fetch } from './attempt.ts';
-
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import { fetchWhole } from './fetch-whole.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';

@@ -88,6 +88,7 @@ interface PlaceRequest extends Pick<PlaceWait, 'client' | 'kind'> {
 const usualWaitMs = 500;
 /** Longest wait: after it a retry of the client is better. */
 const longestWaitMs = 2_000;
+/** Throughput is measured over this span. */
 const spanMs = 1_000;
 
 /** Grants the places of all nodes. */

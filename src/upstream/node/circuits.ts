@@ -134,6 +134,7 @@ export interface Shedding {
 /** The deferral of one node. The first request after a pause is its trial. */
 export class Deferral {
   readonly #circuit = new Circuit(deferred);
+  /** When the node last named a wait. */
   #namedAtMs = -Infinity;
   #isTrialInFlight = false;
 
@@ -202,6 +203,7 @@ const silentChecksUntilDown = 3;
 export class Silence {
   /** When the first look was sent since the node's last answer; `Infinity`: none was. */
   #lookedAtMs = Infinity;
+  /** When the first request of a client was sent since its last answer; as above. */
   #askedAtMs = Infinity;
   #checks = 0;
 

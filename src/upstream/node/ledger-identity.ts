@@ -74,7 +74,9 @@ export class LedgerIdentity {
   readonly #sender: WholeReads;
   readonly #stop = new AbortController();
   #name: string | undefined;
+  /** The fleet's generation that the name is of. */
   #generation = 0;
+  /** Of the next read, on the clock of `performance.now()`. */
   #dueAtMs = Infinity;
 
   constructor(fleet: LedgerOfFleet, sender: WholeReads) {

@@ -2,8 +2,8 @@
  * Detects several nodes behind one address, such as a balancer's. Head and oldest version of one node only move up, so
  * an answer to a request that was sent after another answer had arrived reports no lower ones. A lower one is a step
  * back: of a node that was restored, or of another node. A second step back soon after is of another node, unless it is
- * the return from another chain. Looks over new connections find several nodes without traffic, because each may be
- * answered by another one.
+ * the return from another chain: one node may have answered for another for a moment. Looks over new connections find
+ * several nodes without traffic, because each may be answered by another one.
  */
 import type { LedgerInfo } from '../../ledger/index.ts';
 

@@ -51,7 +51,9 @@ const failureMs = 50;
 const newestPolicy = { firstMs: 1_000, longestMs: 30_000, calmMs: 0 };
 /** Names of headers before those of earlier configs are forgotten. */
 const mostWithheld = 64;
+/** Share of the connections that streamed answers may hold. */
 const streamShare = 0.75;
+/** Share of the connections that long polls may hold. */
 const pollShare = 0.5;
 /** Share of the connections for plain reads alone. */
 const readShare = 1 / 8;
@@ -108,6 +110,7 @@ export class Upstream {
   isForeign = false;
   /** An operator has drained it: it gets no request but probes of its ledger, and the fleet does without its reports. */
   isDrained = false;
+  /** Health and fault of the last log line. */
   noted: Pick<Upstream, 'health' | 'fault'> = { health: 'unproven', fault: undefined };
   /** Unix time in ms; `undefined`: it is usable, or it was not asked yet. */
   unusableSinceMs: number | undefined;

@@ -28,6 +28,7 @@ const depthTolerance = 1.25;
 /** The answers of one call so far; `CallHistory` is one. */
 export interface AnswersSoFar<N> {
   readonly asked: ReadonlySet<N>;
+  /** Nodes that answered that they do not hold the version, block or transaction. */
   readonly prunedAt: ReadonlySet<N>;
   readonly anyPruned: boolean;
   readonly bestAnswer: unknown;
