@@ -9,7 +9,7 @@ import {
   headerOf,
   JsonBody,
   type LedgerInfo,
-  LedgerVersion,
+  type LedgerVersion,
   TypeTag,
 } from '../../../ledger/index.ts';
 import type { NodeAnswer } from '../../../upstream/index.ts';
@@ -72,7 +72,8 @@ export class Items {
 
   constructor({ first, body, ranges }: Pick<Page, 'first' | 'body' | 'ranges'>) {
     this.first = first;
-    this.end = LedgerVersion.of(first + BigInt(ranges.length / 2));
+    // Behind the last version that there is, it is no u64.
+    this.end = (first + BigInt(ranges.length / 2)) as LedgerVersion;
     this.#body = body;
     this.#ranges = ranges;
   }

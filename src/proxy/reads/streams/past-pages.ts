@@ -15,7 +15,7 @@ const lengths = [100, 10, 1];
 const keptBytes = 16 * 1024 * 1024;
 const acceptJson = Object.freeze({ accept: 'application/json' });
 
-type PageReads = Pick<Reader, 'find' | 'load' | 'isLarge' | 'purges'>;
+type PageReads = Pick<Reader, 'find' | 'load' | 'isLarge' | 'generation' | 'purges'>;
 
 /** Pages of one process. */
 export class PastPages {
@@ -43,9 +43,10 @@ export class PastPages {
     caller: Caller,
     payer?: AdmittedRequest,
   ): Promise<PastPage | ReadResult | undefined> {
-    const { purges } = this.#reader;
+    const { generation, purges } = this.#reader;
     const clears = this.#clears;
-    const isOfNow = (): boolean => purges === this.#reader.purges && clears === this.#clears;
+    // A purge alone takes no answer from those who wait for it, as everywhere.
+    const isOfNow = (): boolean => generation === this.#reader.generation && clears === this.#clears;
     for (const length of lengths) {
       const limit = length - Number(cursor % BigInt(length));
       const key = `${purges}|${cursor}|${limit}`;

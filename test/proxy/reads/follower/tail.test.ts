@@ -98,6 +98,14 @@ for (const [what, answer] of Object.entries(refused)) {
   });
 }
 
+test('a page may end with the last version that there is', async () => {
+  const { tail, news } = emptyTail();
+  const last = 2n ** 64n - 1n;
+  const page = await cutPage(answerOf(`[${transactionOf(last - 1n)},${transactionOf(last)}]`), v(last - 1n), undefined);
+  tail.take(page ?? assert.fail('it is no page'));
+  assert.deepEqual([tail.hashOf(last), news], [hashOf(last), [`page ${last - 1n}+2`]]);
+});
+
 test('overlapping pages become one history, and are found by version and by hash', async () => {
   const { tail, news } = emptyTail();
 

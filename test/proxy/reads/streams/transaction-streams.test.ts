@@ -51,6 +51,8 @@ class Client extends StreamTestClient {
 /** One gateway's streams. */
 class World {
   readonly fleet = { generation: 1, head: ledgerInfo({ version: 1_000_000n }) };
+  /** By operators; each generation begins with one, too. */
+  purges = 0;
   readonly settings: { mode: 'auto' | 'always' | 'off' } = { mode: 'auto' };
   readonly seen: bigint[] = [];
   /** Queries of page reads, in turn. */
@@ -65,8 +67,8 @@ class World {
   /** Replaces the answer to a page read. */
   answer: ((read: Read) => ReadResult | Error | undefined | Promise<ReadResult>) | undefined;
   readonly needs = new Set<() => boolean>();
-  readonly #purges = live({ purges: () => this.fleet.generation });
-  readonly tail = new Tail(this.fleet, this.#purges, () => 100_000_000);
+  readonly #tiers = live({ purges: () => this.fleet.generation + this.purges });
+  readonly tail = new Tail(this.fleet, this.#tiers, () => 100_000_000);
   readonly beats = new TestPulse(() => this.fleet.generation);
   readonly streams: TransactionStreams;
 
@@ -74,7 +76,8 @@ class World {
     mock.restoreAll();
     mock.method(performance, 'now', () => this.timeMs);
     const reader = live({
-      purges: () => this.fleet.generation,
+      generation: () => this.fleet.generation,
+      purges: () => this.#tiers.purges,
       isLarge: () => () => false,
       find: () => () => undefined,
       load: () => (read: Read) => this.#load(read),
@@ -377,6 +380,24 @@ test('a page that was asked for before the ledger was replaced, or is of another
   await world.beat();
   client.assertHas(150, 300);
   assert.deepEqual(world.asked, ['?start=150&limit=50', ...Array.from({ length: 3 }, () => '?start=200&limit=100')]);
+});
+
+test('a purge while a page is read takes it from no stream that waits for it, and it is not kept', async () => {
+  const world = new World();
+  await world.beat(199);
+  world.answer = () => {
+    world.purges += 1;
+    return undefined;
+  };
+  const first = await world.open({ cursor: 150 });
+  await world.beat();
+  first.assertHas(150, 200);
+  assert.deepEqual(world.asked, ['?start=150&limit=50']);
+  world.answer = undefined;
+  const second = await world.open({ cursor: 150 });
+  await world.beat();
+  second.assertHas(150, 200);
+  assert.deepEqual(world.asked.slice(1), ['?start=150&limit=50']);
 });
 
 test('a filter that lets nothing pass moves the last id on every 1,000 versions', async () => {
