@@ -14,14 +14,15 @@ import { TurnShares } from './server/turn-shares.ts';
 
 /** Bounds of request bodies, and what they share with other input. */
 export interface BodyLimits {
-  /** Bytes of one body, and the least that a client may hold. */
+  /** Bytes of one body, and the least that a client may hold. Default: 8 MiB, as nodes accept (protocol 2.4). */
   readonly maxBytes?: number;
   /** Bytes of all bodies in flight, and of answers made of them. */
   readonly maxHeldBytes?: number;
-  /** Processes that share `maxHeldBytes`; each has room for one body. */
+  /** Processes that share `maxHeldBytes`; each has room for one body. Default 1. */
   readonly processes?: number;
   /** Called for each body that was ended for lack of memory. */
   readonly onEnded?: () => void;
+  /** Shares of a turn, of which arriving bytes take their part. Default: shares of bodies alone. */
   readonly turns?: TurnShares;
   /** Monotonic, in milliseconds. */
   readonly now?: () => number;
@@ -42,6 +43,7 @@ interface Upload {
  */
 type BodyHandler = (body: Buffer | GatewayError, reservation?: BodyReservation) => void | Promise<void>;
 
+/** Reservations of one client. */
 interface Client {
   readonly name: string;
   bytes: number;
@@ -49,7 +51,7 @@ interface Client {
   readonly arriving: Set<BodyReservation>;
 }
 
-/** Bytes of all bodies in flight, by default. */
+/** Default of `maxHeldBytes`. */
 export const allHeldBytes = 256 * 1024 * 1024;
 /** In bytes; smaller bodies are uncounted: they take no more than the buffers of any connection. */
 export const uncountedBytes = 16 * 1024;
@@ -65,6 +67,7 @@ export class Bodies {
   readonly #onEnded: () => void;
   readonly #turns: TurnShares;
   readonly now: () => number;
+  /** Clients with a reservation. */
   readonly #clients = new Map<string, Client>();
   #heldBytes = 0;
 
@@ -161,12 +164,14 @@ export class Bodies {
     this.#turns.defer({ client, work });
   }
 
+  /** Counts bytes of a reservation, and ends bodies to make room for them. */
   take(client: Client, bytes: number): void {
     client.bytes += bytes;
     this.#heldBytes += bytes;
     this.#relieve(client);
   }
 
+  /** Frees the bytes of a reservation that closes. */
   giveBack(client: Client, reservation: BodyReservation, bytes: number): void {
     client.arriving.delete(reservation);
     client.bytes -= bytes;
@@ -188,6 +193,7 @@ export class Bodies {
     return clients.filter(({ bytes }) => bytes > most - this.#largestBytes);
   }
 
+  /** False: no body is arriving. */
   #endSlowest(clients: readonly Client[]): boolean {
     let slowest: BodyReservation | undefined;
     let slowness = -1;
@@ -207,6 +213,7 @@ export class Bodies {
   }
 }
 
+/** Progress is measured over the current span and the previous one. */
 const spanMs = 1_000;
 
 /** Memory of one request: its body, and the answer made of it. */
@@ -325,6 +332,7 @@ export class ArrivingBody {
 
 const nothing = Buffer.alloc(0);
 
+/** Smaller pieces are copied into blocks. */
 const smallPiece = 4 * 1024;
 const blockBytes = 16 * 1024;
 

@@ -32,9 +32,11 @@ interface ClientPortContext extends Pick<Reads, 'reader' | 'freshness'> {
   readonly registry: Registry;
   readonly journal: Journal;
   readonly log: Logger;
+  /** Live settings of the config. */
   readonly settings: { readonly sender: ExchangeObserver['limits']; readonly streams: { readonly max: number } };
   /** Processes that share the bounds of the gateway. */
   readonly processes: number;
+  /** Called once per request, see `ExchangeObserver`. */
   readonly onEnd: ExchangeObserver['onEnd'];
   /** Default: the registered SDK, if there is one. */
   readonly sdk: Sdk | undefined;
@@ -125,6 +127,7 @@ export function createClientPort(service: Service, config: Config, context: Clie
     start: () => lag.start(),
     /** Begins to accept connections. Rejects when the port is in use. */
     listen: () => app.listen({ host: listen.host, port: listen.port }),
+    /** Applies the live keys of another config. */
     apply(next: Config) {
       service.targets.clear();
       app.server.timeout = context.times?.inactivityMs ?? inactivityMs(next);
@@ -134,7 +137,9 @@ export function createClientPort(service: Service, config: Config, context: Clie
       heads.isDraining = true;
       return connections.drain(app, options);
     },
+    /** Closes the port at once. */
     stop: () => app.close(),
+    /** Stops timers and watches. */
     free() {
       lag.close();
       streams.close();

@@ -43,6 +43,7 @@ export class EventStreams {
   #next = 0;
   #swept = 0;
   #isDraining = false;
+  /** Runs while a stream is open. */
   #timer: NodeJS.Timeout | undefined;
 
   /** `settings`: the live bound of this process, one of `processes`. */

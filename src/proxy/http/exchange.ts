@@ -20,12 +20,17 @@ import { pieceBytes, type UnsentAnswers } from './unsent-answers.ts';
 export interface ExchangeParts {
   readonly observer: ExchangeObserver;
   /** Sheds reads while the event loop has more work than it completes. */
-  readonly overload: { isOverloaded(): boolean; onShed(): void };
+  readonly overload: {
+    isOverloaded(): boolean;
+    /** Called for each refused read. */
+    onShed(): void;
+  };
   readonly fleet: Pick<Fleet, 'view'>;
   readonly heads: AnswerHeads;
   readonly unsent: UnsentAnswers;
   readonly reader: Reads['reader'];
   readonly streams: EventStreams;
+  /** Absent: requests need no key. */
   readonly access: Access | undefined;
 }
 
@@ -50,6 +55,7 @@ export class Exchange implements Caller, RequestSummary {
   failure: GatewayError | undefined;
   readonly #parts: ExchangeParts;
   readonly #startedMs = performance.now();
+  /** Absent: tracing is off. */
   readonly #span: Span | undefined;
   #abort: CancelToken | undefined;
   #deadline: NodeJS.Timeout | undefined;
@@ -112,6 +118,7 @@ export class Exchange implements Caller, RequestSummary {
     return this.#span ?? Tracer.passedOn(this.request.headers);
   }
 
+  /** Name of a sampled span, for metrics and log lines. */
   get trace(): Span['recorded'] {
     return this.#span?.recorded;
   }
@@ -127,6 +134,7 @@ export class Exchange implements Caller, RequestSummary {
     throw new GatewayError('unavailable', 'the gateway is overloaded; try again', { reason: 'overload' });
   }
 
+  /** Whether the client's plan has rights by function of a view. */
   get isRestricted(): boolean {
     return this.admitted?.principal.plan.views !== undefined;
   }
@@ -178,6 +186,7 @@ export class Exchange implements Caller, RequestSummary {
     return this.answer(entry.status, head, body);
   }
 
+  /** Records the source of the answer to a read. */
   note({ source, entry, version }: ReadResult): void {
     this.version = version;
     if (source.kind === 'upstream') this.upstream = source.name;
@@ -186,6 +195,7 @@ export class Exchange implements Caller, RequestSummary {
     else this.noteUpstream('miss', { upstream: source.name, tookMs: source.tookMs, gasUsed: entry.gasUsed });
   }
 
+  /** Whether conditions apply to the method. */
   get #isConditional(): boolean {
     return this.method === 'GET' || this.isHead;
   }
@@ -415,6 +425,7 @@ const graceMs = 200;
 /** Bytes; larger bodies are cheaper written beside the head than copied behind it. */
 const largestJoined = 4 * 1024;
 
+/** Whether the flat headers hold one of this lower-case name. */
 function names(head: readonly string[], name: string): boolean {
   return head.some((text, at) => at % 2 === 0 && text.toLowerCase() === name);
 }

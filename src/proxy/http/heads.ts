@@ -36,6 +36,7 @@ export class AnswerHeads {
     return head;
   }
 
+  /** Headers of one answer, except coding and length. */
   ownHeadOf({ entry, version, source, ageSeconds }: ReadResult, coding: ContentCoding | undefined): string[] {
     const head: string[] = [];
     const { dialect, view } = this.#fleet;
@@ -104,6 +105,7 @@ function cacheControl({ entry, isProvisional, isLatest }: ReadResult, scope: Cac
 /** `Vary` of every answer: without `Origin`, a cache could replay an answer without CORS headers to a page. */
 const varyOfAll = 'Accept, Accept-Encoding, Origin';
 
+/** A day; browsers apply lower bounds of their own. */
 const preflightSeconds = 86_400;
 
 /** Makes the cross-origin headers of answers. */

@@ -13,8 +13,10 @@ export type Incoming = Pick<
 /** The parts of Node's response that handlers use. */
 export interface Outgoing {
   statusCode: number;
+  /** False: the connection closes after the answer. */
   shouldKeepAlive: boolean;
   readonly headersSent: boolean;
+  /** The client is gone, or the answer broke off. */
   readonly destroyed: boolean;
   /** Bytes that the kernel has not accepted, other answers on the connection included. */
   readonly writableLength: number;
@@ -84,6 +86,7 @@ export interface Route {
 export interface MatchedRoute {
   readonly route: Route;
   readonly target: string;
+  /** 400 or 404 of a refused request. */
   readonly fault: GatewayError | undefined;
   readonly operation: AccessOperation;
 }

@@ -29,6 +29,7 @@ export interface ExchangeObserver {
   readonly metrics: HttpMetrics;
   /** Milliseconds that a request may wait for the head of its answer; live. */
   readonly limits: { readonly deadlineMs: number };
+  /** Absent: tracing is off. */
   readonly spans?: RequestSpans | undefined;
   /** Called once per request. `summary` is valid only during the call. */
   onEnd(summary: RequestSummary, seconds: number): void;

@@ -48,6 +48,7 @@ export interface ServerParts extends ExchangeParts {
   readonly times: ConnectionTimes;
   /** Shared by all transports. */
   readonly turns: TurnShares;
+  /** Absent: plain HTTP. */
   readonly tls?: TlsListener | undefined;
 }
 
@@ -117,6 +118,7 @@ function answer(parts: ServerParts, received: Received, matched: MatchedRoute | 
   }
 }
 
+/** Whether the answer depends on the request's body. */
 function readsBody(request: Incoming, { route: { kind } }: MatchedRoute): boolean {
   if (kind !== 'passed') return kind === 'posted' || kind === 'encode' || kind === 'submit';
   const { method } = request;

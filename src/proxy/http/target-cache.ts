@@ -78,6 +78,7 @@ export interface SharedHead {
   /** The coding that the client prefers, if the answer depends on it. */
   readonly wanted: ContentCoding | undefined;
   readonly isCodable: boolean;
+  /** The coding of the body. */
   readonly coding: ContentCoding | undefined;
   readonly status: number;
   /** Status line and first headers. */
@@ -101,6 +102,7 @@ const longestName = 16_383;
 /** When the cache is full, 1 in so many new targets is admitted. */
 const admitOneIn = 16;
 
+/** The parts by which requests with a body differ. */
 interface PostedTarget {
   readonly target: string;
   readonly contentType: string;

@@ -14,6 +14,7 @@ export const pieceBytes = 64 * 1024;
 /** Milliseconds; a connection with progress in this time is not stalled. */
 const stallMs = 1_000;
 
+/** A response or connection with unsent bytes. */
 interface Recipient {
   destroy(): unknown;
   /** Null for a response of Node's that waits behind another one. */
@@ -23,6 +24,7 @@ interface Recipient {
 
 type UnsentResponse = Recipient & Pick<Outgoing, 'destroyed' | 'once'>;
 
+/** Counts answers refused, and connections ended, for lack of memory. */
 interface UnsentMetrics {
   refused(): void;
   ended(): void;
@@ -39,6 +41,7 @@ export class UnsentAnswers {
   readonly #budget: Fleet['answerBudget'];
   readonly #metrics: UnsentMetrics;
   readonly #now: () => number;
+  /** Ordered by `sinceMs`, oldest first. */
   readonly #waiting = new Map<Recipient, UnsentEntry>();
   /** Readers per body: answers of one cache entry share its bytes. */
   readonly #bodies = new Map<Buffer, { readers: number; readonly release: () => void }>();
@@ -140,6 +143,7 @@ export class UnsentAnswers {
     for (const release of known?.releases ?? []) release();
   }
 
+  /** Ends stalled connections, the longest stalled first, until `bytes` are free. */
   #endStalled(bytes: number): void {
     const wanted = this.#budget.left + bytes;
     const untilMs = this.#now() - stallMs;

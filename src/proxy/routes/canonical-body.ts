@@ -123,6 +123,7 @@ function canonicalType(value: JsonValue | undefined, name: string): string | und
   return tag === undefined ? undefined : TypeTag.format(tag);
 }
 
+/** The error for a body that every node refuses. */
 function refused(why: string, cause?: unknown): GatewayError {
   return new GatewayError('malformed', `parse request payload error: ${why}`, { cause });
 }

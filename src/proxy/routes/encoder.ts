@@ -143,6 +143,7 @@ export class Encoder {
   }
 }
 
+/** Reason for asking a node; nodes answer refusals as well. */
 function reasonOf(outcome: EncodeOutcome | Forward): NodeReason | undefined {
   if (outcome.kind === 'encoded') return undefined;
   return outcome.kind === 'forward' ? outcome.reason : 'refused locally';
@@ -166,6 +167,7 @@ export function createEncodeMetrics(registry: Registry) {
   return {
     local: () => local.inc(),
     forwarded: (reason: NodeReason) => requests.inc({ outcome: 'forwarded', reason }),
+    /** Answered with an error, because no node was reachable. */
     refused: () => requests.inc({ outcome: 'refused', reason: 'no node' }),
   };
 }

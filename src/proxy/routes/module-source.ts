@@ -10,6 +10,7 @@ import type { Reads } from '../reads/index.ts';
 const maxAgeMs = 1_000;
 /** Bound of compiled modules in bytes; a module takes about three times its answer, 6 to 60 kB. */
 export const moduleBytes = 96 * 1024 * 1024;
+/** Bound of a read; the fleet's own deadline is shorter. */
 const maxWaitMs = 30_000;
 
 type CompiledModule = ReturnType<typeof compileModule>;
@@ -34,6 +35,7 @@ export class ModuleSource {
   readonly #reads = new FairFlights<LoadedModule>();
   #readsBegun = 0;
 
+  /** `now`: monotonic, in milliseconds. */
   constructor(reader: Reads['reader'], now: () => number) {
     this.#reader = reader;
     this.#now = now;

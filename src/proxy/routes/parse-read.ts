@@ -120,6 +120,7 @@ export function viewContentType(contentType: string | undefined): ViewContentTyp
   return contentType as ViewContentType;
 }
 
+/** The 415 for this `Content-Type`, with the messages of nodes. */
 function unsupportedContentType(contentType: string | undefined): GatewayError {
   const message =
     contentType === undefined
@@ -169,6 +170,7 @@ export function readOf(
   return { operation, subject, version, form, wire, need, extent, keyed: undefined };
 }
 
+/** A canonical struct tag, plain and percent-encoded. */
 interface Tag {
   readonly text: string;
   readonly encoded: string;
@@ -279,6 +281,7 @@ export function versionParameter(target: string): LedgerVersion | undefined {
   return text === null ? undefined : LedgerVersion.parse(text);
 }
 
+/** Fast case without the general parser. */
 const plainVersion = /^ledger_version=(\d{1,20})$/;
 
 /** A u64 parameter; undefined if absent or malformed. For routing only, so it never throws. */

@@ -183,6 +183,7 @@ const passed: ReadonlySet<string> = new Set(
   ].flatMap((names) => names.split(' ')),
 );
 
+/** RateLimit, RateLimit-Policy, X-RateLimit-Remaining and similar. */
 const ofLimits = /^(?:x-)?ratelimit(?:-[a-z-]+)?$/;
 
 /** The ledger's headers of either dialect: the gateway writes live ones. */

@@ -97,6 +97,7 @@ export interface StreamRequest {
   readonly cursor: LedgerVersion | undefined;
   /** Its client has had the transactions ahead of `cursor`, by `Last-Event-ID`. */
   readonly isResumed: boolean;
+  /** `undefined`: every transaction passes. */
   readonly filter: Filter | undefined;
 }
 
@@ -131,6 +132,7 @@ function u64(name: string, text: string): bigint {
   return number;
 }
 
+/** The transactions that satisfy each given filter. */
 function filterOf(given: Readonly<Record<string, string | undefined>>): Filter | undefined {
   const sender = given['sender'] === undefined ? undefined : senderOf(given['sender']);
   const called = given['function'] === undefined ? undefined : functionOf(given['function']);
@@ -154,6 +156,7 @@ function senderOf(text: string): string {
   return address;
 }
 
+/** Behind a module: each of its functions. */
 const anyFunction = '::*';
 
 /** Full name of an entry function, or `0x1::module::*`, in canonical spelling. */

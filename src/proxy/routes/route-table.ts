@@ -34,6 +34,7 @@ import type { Read } from '../reads/index.ts';
 
 /** The parser of a read whose request has a body. */
 export interface PostedRead {
+  /** Throws `GatewayError` 415. */
   readonly check: (contentType: string | undefined) => void;
   /** `undefined` leaves the request to a node. Throws `GatewayError` 400 or 415. */
   readonly parse: (parameters: Parameters, request: BodyRead) => Read | undefined;
@@ -65,6 +66,7 @@ export interface PathRow {
   readonly isState?: boolean;
   /** A list: the version only names its start. */
   readonly isList?: boolean;
+  /** Health of a node (protocol 9). */
   readonly isHealthCheck?: boolean;
   /** The gateway's own: no node gets a request for the path, whatever its method. */
   readonly isOwn?: boolean;
@@ -177,6 +179,7 @@ function read(
   };
 }
 
+/** A row of a POST that changes nothing. */
 function posted(name: string, path: string, traits: Partial<PathRow>, route: Partial<TableRoute>): PathRow {
   const POST: TableRoute = { kind: 'posted', name, operation: 'pass', template: path, ...route };
   return { path, ...traits, ...byPost, routes: { POST } };

@@ -18,6 +18,7 @@ import { Submissions } from './submissions.ts';
 import { answerForm, checkedTarget, faultOfBodyLength, type MatchedRoute } from '../http/index.ts';
 import { foldedPaths, hasFoldedDots, pathBelow } from './target.ts';
 
+/** HTTP methods that have routes. */
 const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
 /** Operations in order of strictness: writes to the ledger, then the more costly for a node. */
@@ -141,6 +142,7 @@ export class Router {
     return methods.has(method) ? undefined : this.notAllowed(target);
   }
 
+  /** `Allow` header, name and value. */
   allowOf(target: string): readonly [name: string, value: string] {
     const [path = ''] = target.split('?', 1);
     return ['Allow', this.find(path.endsWith('/') ? path.slice(0, -1) : path).row.allow ?? 'GET, HEAD'];

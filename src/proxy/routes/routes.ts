@@ -222,6 +222,7 @@ export class Routes implements Service {
     return read instanceof Promise ? read.then(serveRead) : serveRead(read);
   }
 
+  /** Adds a read to the target cache under the body's exact bytes. */
   #addPosted(match: Match, { target, contentType = '', accept, body }: BodyRead, read: Read): void {
     if (body.length > canonicalBytes || !this.#comesAgain(read)) return;
     const { wire } = read;

@@ -30,7 +30,7 @@ export class Submissions {
     ttlResolution: 1000,
   });
 
-  /** `onAccepted` publishes an accepted transaction. */
+  /** `onAccepted` publishes an accepted transaction; the client's answer waits for its promise. */
   constructor(onAccepted: (hash: string, upstream: string) => Promise<void> | void = () => undefined) {
     this.#onAccepted = onAccepted;
   }

@@ -13,12 +13,15 @@ import type { UnsentAnswers } from '../unsent-answers.ts';
  * keeps the whole arena of its answer.
  */
 export const arenaBytes = 64 * 1024;
+/** Bound of the free arenas. */
 const mostSpare = 16;
 
 /** Buffer that holds answers until the kernel accepts them. */
 export class Arena {
   readonly bytes = Buffer.allocUnsafeSlow(arenaBytes);
+  /** Bytes in use, from offset 0. */
   used = 0;
+  /** Unsent answers in it. */
   waiting = 0;
   /** The kernel has not accepted some of its bytes, which must not change. */
   isLent = false;
@@ -69,6 +72,7 @@ export class AnswerQueue {
   readonly isEncrypted: boolean;
   readonly #turn: AnswerTurn;
   readonly #unsent: UnsentAnswers;
+  /** Queued text, empty while an arena is queued. */
   #text = '';
   #encoding: 'latin1' | 'utf8' = 'latin1';
   #arena: Arena | undefined;
@@ -84,6 +88,7 @@ export class AnswerQueue {
     this.#unsent = unsent;
   }
 
+  /** The end of each head. */
   get live(): LiveHeaders {
     return this.#turn.live;
   }
@@ -93,6 +98,7 @@ export class AnswerQueue {
     return this.#text === '' && this.#arena === undefined && this.socket.writableLength === 0;
   }
 
+  /** Queues it for the end of this turn. */
   send(text: string, encoding: 'latin1' | 'utf8'): void {
     // Answers of another form must not overtake the queued ones.
     if (this.#arena !== undefined || this.#body !== undefined || encoding !== this.#encoding) this.flush();

@@ -115,10 +115,14 @@ export class FastPath {
   }
 }
 
+/** A request whose body is arriving. */
 interface PartialRequest {
   readonly head: PlainHead;
+  /** `performance.now()`. */
   readonly sinceMs: number;
+  /** Head and body. */
   readonly bytes: ArrivingBody;
+  /** Bytes that have not arrived. */
   left: number;
 }
 
@@ -133,8 +137,11 @@ export class FastConnection implements PacedWork {
   #isActive = true;
   #quietSinceMs = 0;
   #partial: PartialRequest | undefined;
+  /** The answer that is not complete. */
   #inFlight: FastResponse | undefined;
+  /** Bytes received while an answer is in flight, or a turn is awaited. */
   #ahead: Pieces | undefined;
+  /** The next request is answered in a later turn. */
   #isWaiting = false;
 
   constructor(socket: Socket, path: FastPath) {
@@ -264,7 +271,7 @@ export class FastConnection implements PacedWork {
     // A slice would keep the text of the whole chunk in memory.
     const head = { ...received, target: ownCopy(received.target) };
     const refuse = (fault: GatewayError): void => {
-      // The rest of the body is dropped.
+      // For lack of memory; the rest of the body is dropped.
       partial.bytes.drop();
       const match = this.#match(head);
       if (match !== undefined) this.#route(head, match, fault);
@@ -318,14 +325,20 @@ export class FastConnection implements PacedWork {
     return match !== undefined && this.#path.proxy.service.faultAheadOfBody(this.#requestOf(head), match) === undefined;
   }
 
-  /** Memory for the body of `head`; `undefined`: the server answers ahead of the body. */
+  /**
+   * Memory for the body of `head`; `undefined`: the server answers ahead of the body. The pool calls `onEnded` when it ends
+   * the body.
+   */
   #reserve(head: PlainHead, onEnded: (fault: GatewayError) => void): BodyReservation | undefined {
     const { access, bodies } = this.#path.proxy;
     const client = access === undefined ? this.client : access.tenantOf(this.#requestOf(head), head.block.known);
     return client === undefined ? undefined : bodies.reserve(client, onEnded);
   }
 
-  /** Answers the request at `head` in `chunk`, whose text is `text`, now or later. False: it is unsupported. */
+  /**
+   * Answers the request at `head` in `chunk`, whose text is `text`, now or later. `reserved`: memory of its body, if that
+   * arrived in pieces. False: it is unsupported.
+   */
   #answer(head: PlainHead, text: string, chunk: Buffer, reserved: BodyReservation | undefined): boolean {
     const isPosted = head.method === 'POST';
     const match = isPosted
@@ -446,6 +459,7 @@ export class FastConnection implements PacedWork {
     return false;
   }
 
+  /** Refuses the incomplete request behind the answers of this turn. */
   #refuseRest(code: string): void {
     this.queue.flush();
     this.#path.refuse(this.socket, code);

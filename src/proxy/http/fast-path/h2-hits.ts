@@ -1,7 +1,7 @@
 /**
  * Answers hits over HTTP/2 on their streams, without Node's compatibility classes: with those, a hit of 400 B takes 1.9
- * times the processor time (63 against 34 µs, interleaved runs of h2load). The compatibility layer gets every other
- * stream, together with the decision on its key and limits if that is made.
+ * times the processor time (63 against 34 µs, interleaved runs of h2load). Every other stream becomes a request of those
+ * classes, together with the decision on its key and limits if that is made.
  */
 import type { RequestListener } from 'node:http';
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
@@ -45,7 +45,7 @@ export class FastStreams {
   /** One look-up per request: with many sessions, each costs a cache miss. */
   readonly #known = new WeakMap<ServerHttp2Session, KnownSession>();
 
-  /** Puts itself ahead of the compatibility layer of `tls`. */
+  /** Takes the streams of `tls`, ahead of the requests that it makes of them. */
   constructor(
     tls: TlsListener,
     {
@@ -74,6 +74,7 @@ export class FastStreams {
     if (candidate === undefined) return undefined;
     const proxy = this.#proxy;
     if (proxy.access === undefined) return this.#answer(candidate) ? 'answered' : undefined;
+    // By its key or address and its limits, as in `handle`.
     const { path, block, target, socket } = candidate;
     const head = { method: 'GET', url: path, headers: block.headers, socket, httpVersion: '2.0', httpVersionMajor: 2 };
     const decision = proxy.access.decide(head, target, block.known);
@@ -126,6 +127,7 @@ function trackUnsent({ unsent }: ServerParts, stream: ServerHttp2Stream): void {
   unsent.trackShort(recipient, stream.writableLength);
 }
 
+/** INTERNAL_ERROR (RFC 9113 7). */
 const internalError = 2;
 
 /** Answers that the HTTP/2 layer sends without a body, whatever the head says (RFC 9110 15). */
@@ -193,6 +195,7 @@ function sharedFields({ status, bytes }: SharedHead): readonly string[] {
   return [':status', String(status), ...fieldsOf(lines)];
 }
 
+/** Names and values of header lines; the last line is empty. */
 function fieldsOf(lines: readonly string[]): string[] {
   const fields: string[] = [];
   for (const line of lines) {
@@ -240,6 +243,7 @@ const mostFields = 2 * 64;
 /** The fields of a `GET` but for its target. */
 export class KnownFields {
   readonly block: HeaderBlock;
+  /** Index of the target in the raw fields. */
   readonly pathAt: number;
   readonly #raw: readonly string[];
 

@@ -39,9 +39,11 @@ export const largestCopied = 16 * 1024;
 export interface PreparedRequest<Sink = AnswerQueue> {
   readonly connection: Sink;
   readonly block: HeaderBlock;
+  /** `performance.now()`. */
   readonly nowMs: number;
   readonly view: Fleet['view'];
   readonly admitted: AdmittedRequest | undefined;
+  /** The answer has no body. */
   readonly isHead: boolean;
 }
 
@@ -49,6 +51,7 @@ export interface PreparedRequest<Sink = AnswerQueue> {
 export interface HitRequest<Sink> extends PreparedRequest<Sink> {
   readonly target: CachedTarget;
   readonly scope: CacheScope;
+  /** Bytes of the request's body. */
   readonly bodyBytes: number;
   /** The client holds the answer; set with the prepared head that may serve it. */
   isUnchanged: boolean;
@@ -99,6 +102,7 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     return this.#find(request);
   }
 
+  /** Looks the answer up in memory, at the latest version for a read without one. */
   #find(request: HitRequest<Sink>): boolean {
     const { freshness } = this.#proxy;
     const { target, block, connection, admitted, nowMs } = request;
@@ -412,19 +416,23 @@ export class HitText implements HitWriter<AnswerQueue> {
     if (!isKept) connection.finish();
   }
 
+  /** Lines of limits and CORS. */
   #furtherLines(exposed: string, { admitted, block: { origin }, view }: PreparedRequest): string {
     const limits = admitted === undefined ? '' : ownLines(admitted.headers);
     return origin === undefined ? limits : limits + this.#corsLines.of(origin, exposed, view.headers);
   }
 }
 
+/** Pages whose lines are kept. */
 const mostPages = 64;
 
 /** Makes the lines that `Cors.headers` yields for an answer, once for the answers of a page. */
 class CorsLines {
   readonly #cors: Cors;
+  /** By exposed names and origin. */
   readonly #known = new Map<string, string>();
   #ledger: readonly string[] = [];
+  /** Names of `#ledger` that CORS exposes. */
   #ofLedger = '';
 
   constructor(cors: Cors) {

@@ -19,12 +19,14 @@ export interface HeaderBlock {
   /** Demands of freshness, which only the general way meets. */
   readonly isDemanding: boolean;
   readonly origin: string | undefined;
+  /** Value of `If-None-Match`. */
   readonly condition: string | undefined;
   /** False: the connection closes after the answer. */
   readonly isKept: boolean;
   readonly form: AnswerForm;
   /** Coding of the answer, if stored in it. */
   readonly coding: ContentCoding | undefined;
+  /** The key in these headers. */
   readonly known: Parameters<Access['tenantOf']>[1];
 }
 
@@ -33,6 +35,7 @@ export interface PlainHead {
   readonly method: 'GET' | 'HEAD' | 'POST';
   readonly target: string;
   readonly block: HeaderBlock;
+  /** Offset of the body. */
   readonly bodyFrom: number;
   /** Offset of the next request, which may lie behind the received bytes. */
   readonly end: number;
@@ -40,6 +43,7 @@ export interface PlainHead {
 
 const version = ' HTTP/1.1\r\n';
 const endOfHead = '\r\n\r\n';
+/** Longer blocks are rare, and would bloat the cache. */
 const longestBlock = 4 * 1024;
 const mostHeaders = 64;
 /** In bytes; the server reads longer bodies. */

@@ -192,6 +192,7 @@ function responseBefore(pipeline: readonly ServerResponse[]): ServerResponse | u
   return newest === undefined || newest.req.complete || newest.headersSent ? newest : pipeline.at(-2);
 }
 
+/** Writes an error answer to a socket without a response object, then closes the connection. */
 function writeRefusal(socket: Duplex, { status, body, headers: own }: GatewayError, live: readonly string[]): void {
   const head = ['Content-Type', 'application/json', 'Content-Length', String(body.length)];
   head.push('Cache-Control', 'no-store', 'Connection', 'close', ...own, ...live, 'Date', new Date().toUTCString());

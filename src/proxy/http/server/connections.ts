@@ -15,7 +15,9 @@ import type { H2Sessions } from './h2-sessions.ts';
 interface ConnectionsOptions {
   readonly max: number;
   readonly onRefused?: () => void;
+  /** Called for each idle connection closed for a newcomer. */
   readonly onDisplaced?: () => void;
+  /** HTTP/2 sessions among the connections, under TLS. */
   readonly sessions?: H2Sessions | undefined;
   /** Connections of the fast path, which Node's server does not track. */
   readonly fastPath?: { closeIdle(): void } | undefined;
@@ -44,8 +46,10 @@ interface ConnectionActivity {
   quietSinceMs: number;
 }
 
+/** Interval at which a drain closes idle connections. */
 const sweepMs = 50;
 const sampleMs = 1_000;
+/** A connection quiet for less than this is not idle. */
 const idleMs = 1_000;
 /** A connection above the bound has this long to send the request that its 503 answers. */
 const refusalMs = 2_000;
@@ -56,6 +60,7 @@ export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #now: () => number;
   readonly #open = new Map<Socket, ConnectionActivity>();
+  /** Connections above the bound that wait for their 503. */
   readonly #refused = new Set<Socket>();
   /** `bytesRead` of connections without a request at the previous check. */
   readonly #silent = new WeakMap<Socket, number>();
@@ -74,6 +79,7 @@ export class Connections {
     server.once('close', () => clearInterval(timer));
   }
 
+  /** Number of connections within the bound. */
   get open(): number {
     return this.#open.size;
   }

@@ -10,6 +10,7 @@ import { keepAliveMs } from '../heads.ts';
 import { type ConnectionState, type ConnectionTimes, stateOf } from './connection-state.ts';
 import type { PacedWork, TurnShares } from './turn-shares.ts';
 
+/** A stream that waits for its turn. */
 interface WaitingStream {
   readonly stream: ServerHttp2Stream;
   /** Handles it. `isDecided`: its limits have admitted it, and must get its end. */
@@ -49,6 +50,7 @@ export class H2Sessions {
     });
   }
 
+  /** `undefined`: the session is closed. */
   of({ session }: ServerHttp2Stream): OpenSession | undefined {
     return session === undefined ? undefined : this.#open.get(session as ServerHttp2Session);
   }
@@ -85,9 +87,11 @@ export class H2Sessions {
 export class OpenSession implements PacedWork {
   readonly client: string;
   readonly socket: Socket;
+  /** Counts its streams. */
   readonly state: ConnectionState;
   readonly #sessions: H2Sessions;
   readonly #session: ServerHttp2Session;
+  /** Runs while no stream is open. */
   #timer: NodeJS.Timeout;
   #isEnding = false;
   /** Streams that began in this turn, and those whose whole answer was queued in it. */
@@ -232,6 +236,7 @@ export class OpenSession implements PacedWork {
     }, ms);
   }
 
+  /** Whether the newest streams are mostly reset. */
   #isAbused(): boolean {
     const newest = this.#begun.slice(-sampledStreams);
     return newest.filter(({ aborted, rstCode }) => aborted || rstCode !== 0).length >= mostReset;

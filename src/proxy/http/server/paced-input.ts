@@ -8,6 +8,7 @@ import { clientOf } from '../../../access/index.ts';
 import type { PacedWork, TurnShares } from './turn-shares.ts';
 import { awaitRoom, hasRoom, stateOf } from './connection-state.ts';
 
+/** Members that Node's HTTP server adds to its sockets. */
 interface ParsedSocket extends Socket {
   /** Its answers wait for the client: the parser takes no input until Node resumes the socket. */
   readonly _paused?: boolean;
@@ -58,7 +59,9 @@ class PacedInput implements PacedWork {
   readonly #socket: ParsedSocket;
   readonly #take: TakeInput;
   readonly #shares: TurnShares;
+  /** Received, and not parsed yet. */
   #chunk: Buffer | undefined;
+  /** The shares do the rest, in a later turn. */
   #isWaiting = false;
   #isReading = false;
   /** The socket has ended, and the chunk is its last. */
@@ -177,12 +180,14 @@ class PacedInput implements PacedWork {
   }
 }
 
+/** Whether it begins one request at most. */
 function isOneSlice(chunk: Buffer): boolean {
   if (chunk.length > longestSlice) return false;
   const end = chunk.indexOf(endOfHead, 0, 'latin1');
   return end === -1 || end === chunk.length - endOfHead.length;
 }
 
+/** From one place to the end of the next head. */
 function sliceAt(chunk: Buffer, from: number): Buffer {
   const slice = chunk.subarray(from, from + longestSlice);
   const end = slice.indexOf(endOfHead, 0, 'latin1');

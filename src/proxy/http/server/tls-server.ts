@@ -29,6 +29,7 @@ import { H2Sessions } from './h2-sessions.ts';
 import { intercept } from './paced-input.ts';
 import type { TurnShares } from './turn-shares.ts';
 
+/** Certificate chain and private key, as PEM text. */
 type CertifiedKey = Pick<TlsPair, 'cert' | 'key'>;
 
 interface TlsListenerOptions {
@@ -248,6 +249,7 @@ export function createEncryption(
   files.watch({ onChange: look, onMissing: look });
   return {
     listener,
+    /** Expiry of the certificate in use, Unix time in ms. */
     expiresMs: () => expiresMs,
     /** Why the files, as they are now, are not in use; `undefined`: they are. */
     refused: () => refused,

@@ -12,6 +12,7 @@ export interface PacedWork {
   work(isOver: () => boolean): boolean;
 }
 
+/** A client with work in this turn. */
 interface ClientShare {
   usedMs: number;
   readonly waiting: PacedWork[];
@@ -21,6 +22,7 @@ interface ClientShare {
 const shareMs = 2;
 /** Time of all waiting work in one turn: with many clients the shares are smaller. */
 const turnMs = 8;
+/** Time of one connection before the next one of the same client. */
 const connectionMs = 0.5;
 
 /** The shares of all clients in the current turn. */
@@ -30,6 +32,7 @@ export class TurnShares {
   #shareMs = shareMs;
   #isTurnBegun = false;
 
+  /** `now`: monotonic, in milliseconds. */
   constructor(now = () => performance.now()) {
     this.#now = now;
   }
