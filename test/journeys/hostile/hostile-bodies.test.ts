@@ -168,23 +168,25 @@ test('the body of a signing request counts while a shadow check sends it', async
   await until(async () => (await held()) === 0);
 });
 
-test('the body of a submission counts until its node answers, even after a hang-up', async (t) => {
-  const { node, gateway, release, held } = await world(t, 'submit');
-  const connections = (): Promise<number> => gateway.metric('ledgergate_http_connections');
-  const idle = await connections();
-  const socket = connect(gateway.port, '127.0.0.1');
-  const body = submission() + ' '.repeat(50_000);
-  socket.write(posted('/transactions', body));
-  await until(() => node.requestsTo('submit') === 1);
-  // A reset: after a half-close the gateway still answers a submission.
-  socket.resetAndDestroy();
-  await until(async () => (await connections()) === idle);
-  assert.equal(await held(), body.length);
+for (const fastPath of [true, false]) {
+  test(`the body of a submission counts until its node answers, even after a hang-up, fastPath: ${fastPath}`, async (t) => {
+    const { node, gateway, release, held } = await world(t, 'submit', { fastPath });
+    const connections = (): Promise<number> => gateway.metric('ledgergate_http_connections');
+    const idle = await connections();
+    const socket = connect(gateway.port, '127.0.0.1');
+    const body = submission() + ' '.repeat(50_000);
+    socket.write(posted('/transactions', body));
+    await until(() => node.requestsTo('submit') === 1);
+    // A reset: after a half-close the gateway still answers a submission.
+    socket.resetAndDestroy();
+    await until(async () => (await connections()) === idle);
+    assert.equal(await held(), body.length);
 
-  release();
-  await until(async () => (await held()) === 0);
-  assert.equal(node.requestsTo('submit'), 1);
-});
+    release();
+    await until(async () => (await held()) === 0);
+    assert.equal(node.requestsTo('submit'), 1);
+  });
+}
 
 test('a submission whose body ends after its 408 reaches no node', async (t) => {
   const { node, gateway } = await nodeAndGateway(t, { times: { headMs: 100, requestMs: 150, checkMs: 20 } });

@@ -78,6 +78,20 @@ test('a body of 60 kB whose client hangs up frees its memory', async (t) => {
   await until(async () => (await gateway.metric(held)) === 0);
 });
 
+test('a body of 60 kB that does not arrive in time is answered 408', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const times = { headMs: 200, requestMs: 200, checkMs: 20 };
+  const gateway = await testGateway(t, { full: [node], times, config: { listen: { fastPath: true } } });
+  const socket = open(t, gateway.port);
+  socket.write(head + body.slice(0, 50_000));
+
+  const [answer] = (await once(socket, 'data')) as [Buffer];
+
+  assert.match(answer.toString(), /^HTTP\/1\.1 408 /);
+  await until(async () => (await gateway.metric(held)) === 0);
+  assert.equal(await gateway.metric(handovers), 0);
+});
+
 test('when memory for bodies is short, an arriving body is answered 503, its rest is dropped, and its connection goes on', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const config = testConfig({ full: [node], config: { listen: { fastPath: true, maxConnections: 1_000_000 } } });
