@@ -13,6 +13,7 @@ import type { CurrentEpoch } from '../../../src/cache/epoch/registry.ts';
 import { MemoryCache } from '../../../src/cache/memory/memory.ts';
 import { type AnswerLoad, ReadThrough } from '../../../src/cache/read-through.ts';
 import { Claim } from '../../../src/cache/store/thread.ts';
+import { Address } from '../../../src/ledger/type-tag.ts';
 import { answerOf, keyAt, loadThrough } from '../../support/answers.ts';
 import { eventually, until } from '../../support/eventually.ts';
 import { leastBytes, openStore, startStore, storeFolder } from '../../support/stores.ts';
@@ -59,6 +60,35 @@ test('an answer of another epoch, of an unknown ledger, or from a node below the
   assert.deepEqual([await find(key), await write(key, answerOf('b'))], ['unavailable', false]);
   place = { ...placeOf('11111111'), epoch: { ...placeOf('11111111').epoch, checkpoint: { version: 2n, root: '' } } };
   assert.deepEqual([await write(key, answerOf('b')), await find(key)], [false, 'a']);
+});
+
+test('a purge of each scope holds for every process, and after a restart', async (t) => {
+  const folder = storeFolder(t);
+  const [first, second] = [
+    await openStore(t, { folder, isShared: true }),
+    await openStore(t, { folder, isShared: true }),
+  ];
+  const keys = [key, keyAt(9_000n), keyAt(7n, '0x2/0x1::coin::CoinStore'), keyAt(7n, '0x3/0x1::coin::CoinStore')];
+  for (const one of keys) await first.write(one, answerOf('a'));
+  // After a slow look-up, as on a busy machine, the disk is left alone for a while.
+  const bodyOf = (store: typeof first, one: typeof key) =>
+    eventually(
+      () => store.find(one),
+      (body) => body !== 'unavailable',
+    );
+  const found = (store: typeof first) => Promise.all(keys.map((one) => bodyOf(store, one)));
+
+  assert.equal(await second.store.clear({ kind: 'read', key }), true);
+  assert.deepEqual(await found(first), ['absent', 'a', 'a', 'a']);
+  assert.equal(await second.store.clear({ kind: 'versions', read: '4|resource|0x1/0x1::coin::CoinStore|json|' }), true);
+  assert.deepEqual(await found(first), ['absent', 'absent', 'a', 'a']);
+  assert.equal(await second.store.clear({ kind: 'account', chainId: 4, address: Address.parse('0x2') }), true);
+  assert.deepEqual(await found(first), ['absent', 'absent', 'absent', 'a']);
+  await Promise.all([first.store.close(), second.store.close()]);
+  const third = await openStore(t, { folder, isShared: true, run: 'two' });
+  assert.deepEqual(await found(third), ['absent', 'absent', 'absent', 'a']);
+  assert.equal(await third.store.clear({ kind: 'everything' }), true);
+  assert.deepEqual(await found(third), ['absent', 'absent', 'absent', 'absent']);
 });
 
 test('a store that is closed drops what comes, finds nothing, and confirms no purge', async (t) => {
