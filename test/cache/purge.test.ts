@@ -84,6 +84,16 @@ test('an account covers each kind that may depend on its state, and no other', (
   assert.deepEqual(new Set(kindsOf('0x10/a')), new Set(ofAny));
 });
 
+const other: PurgeScope = { ...account, chainId: 40 };
+
+test('an account of another chain is another account', () => {
+  assert.deepEqual(covered(other), []);
+  assert.deepEqual(
+    reads.filter((read) => marksMatcher(other)(marksOf(keyOf(read).page))),
+    [],
+  );
+});
+
 test('a read covers its version and form, or all of its versions', () => {
   assert.deepEqual(covered({ kind: 'read', key: keys.resource }), ['resource']);
   assert.deepEqual(covered(versions), ['resource', 'later']);
@@ -131,6 +141,7 @@ test('a purge in Redis covers the same pages, and for views at most others of th
     );
   };
   assert.deepEqual(found(account), covered(account));
+  assert.deepEqual(found(other), []);
   assert.deepEqual(found(versions), covered(versions));
   assert.deepEqual(found({ kind: 'versions', read: readText({ ...readView(view), chainId }) }), ['view']);
   assert.deepEqual(found({ kind: 'everything' }), Object.keys(keys));

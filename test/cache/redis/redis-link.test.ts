@@ -58,6 +58,15 @@ test('a caller short of time opens the circuit to a server beyond the bound', { 
   server.resume();
 });
 
+test('a server that is away opens the circuit without a single command', { skip: noRedis }, async (t) => {
+  const { server, link, reported } = await linked(t);
+  await server.kill();
+  await until('it is reported', () => reported.length === 1);
+  assert.match(link.trouble('circuit open') ?? '', /^connection (?:refused|cut)$|^the connection is lost$/);
+  await server.start();
+  await until('it is used again', () => link.trouble('circuit open') === undefined);
+});
+
 test('a command of the client that throws at once is a failure like any other', { skip: noRedis }, async (t) => {
   const { link } = await linked(t);
   const outcome = await link.read('key', () => {
