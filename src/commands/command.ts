@@ -13,6 +13,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** One parsed call of a command. */
 export interface CommandCall {
   readonly operand: string | undefined;
+  /** Flags and variables, by name of the flag. */
   readonly given: ReadonlyMap<string, GivenSetting>;
   readonly terminal: Terminal;
 }

@@ -176,6 +176,7 @@ function messageIn(text: string): string {
   return typeof message === 'string' ? `: ${message.replace(/\p{Cc}/gu, '?')}` : '';
 }
 
+/** `undefined`: the text is no JSON. */
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -12,6 +12,7 @@ export interface TlsPair {
   readonly key: string;
 }
 
+/** Absolute names of PEM files. */
 type TlsFiles = Pick<NonNullable<Config['listen']['tls']>, 'cert' | 'key'>;
 
 /** A fault of a file, by its key in the section of the config. */

@@ -20,6 +20,7 @@ export type LoadModule = (
 ) => Promise<CompiledModule | undefined>;
 
 interface EncodeContext {
+  /** The ledger's chain id, a u8. */
   readonly chainId: number;
   /** `APTOS` on Aptos ledgers. */
   readonly signingDomain: string;

@@ -35,6 +35,7 @@ export function invalidArgument(message: string): EncodeRefusal {
   );
 }
 
+/** The JSON form of a layout, as nodes name it in messages. */
 function jsonName(layout: Layout): string {
   switch (layout.kind) {
     case 'bool':

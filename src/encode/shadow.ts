@@ -91,6 +91,7 @@ export class ShadowProof {
     this.#suspended.set(functionId, (this.#suspended.get(functionId) ?? 0) + 1);
   }
 
+  /** Ends one `suspend`. */
   resume(functionId: string): void {
     const others = (this.#suspended.get(functionId) ?? 0) - 1;
     if (others > 0) this.#suspended.set(functionId, others);
@@ -138,6 +139,7 @@ export class DistrustedFunctions {
     this.#marks = new AccountMarks(known?.marked);
   }
 
+  /** Functions and accounts that have a place. */
   get names(): ReadonlySet<string> {
     return this.#names;
   }

@@ -12,6 +12,7 @@ import { hash } from 'node:crypto';
 export interface PreparedCall {
   readonly call: EntryCall;
   readonly function: CompiledFunction;
+  /** One for each argument. */
   readonly layouts: readonly Layout[];
   /** Preparing the call took some of them; writing its arguments takes more. */
   readonly steps: Steps;

@@ -114,10 +114,12 @@ export class JsonBody {
     return names.every((name) => ofError.has(name));
   }
 
+  /** Number of its items, where it is an array. */
   get count(): number | undefined {
     return this.#read()?.items;
   }
 
+  /** Its items, where it is an array. */
   get list(): JsonList | undefined {
     const { items, value, edges = [] } = this.#read() ?? nothing;
     if (items === undefined) return undefined;
@@ -164,6 +166,7 @@ function parsedFacts(bytes: Buffer): BodyFacts | undefined {
   return { kind: 'object', members, names: Object.keys(members), items: undefined, value };
 }
 
+/** `undefined`: no JSON. */
 function parse(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString());

@@ -51,6 +51,7 @@ type UnavailableReason =
 
 interface FailedCall {
   readonly attempts: number;
+  /** The node that was asked last. */
   readonly upstream: string | undefined;
 }
 
@@ -61,6 +62,7 @@ interface GatewayErrorOptions extends ErrorOptions {
   readonly reason?: UnavailableReason;
   /** Absent: no node was asked. */
   readonly call?: FailedCall;
+  /** See `GatewayError.client`. */
   readonly client?: string;
 }
 

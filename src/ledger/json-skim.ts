@@ -12,6 +12,7 @@ export interface JsonFacts {
   readonly members: Readonly<Record<string, unknown>>;
   /** Names of the object's members, repeated ones once; without those beyond `skimmedNames` but one. */
   readonly names: readonly string[];
+  /** The number of an array's items. */
   readonly items: number | undefined;
   /** Index, start and end of an array's first and last item, where these are objects or arrays. */
   readonly edges?: readonly ItemRange[];

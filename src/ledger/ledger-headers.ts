@@ -1,8 +1,8 @@
 /**
- * The seven ledger headers (protocol 2.1): the node's ledger when it answered, not the version that was read. Headers that cross
- * the gateway: those that reach nodes, those of the interface, those of one hop. The ledger family is all names with the
- * dialect's prefix: later nodes add some without a known meaning (protocol 10), and these are bounded, because every later
- * answer may repeat them.
+ * The seven ledger headers (protocol 2.1): the node's ledger when it answered, not the version that was read. And headers that
+ * cross the gateway: those that reach nodes, those of the interface, those of one hop. The ledger family is all names with
+ * the dialect's prefix: later nodes add some without a known meaning (protocol 10), and these are bounded, because every
+ * later answer may repeat them.
  */
 import { findU64, type LedgerVersion } from './version.ts';
 

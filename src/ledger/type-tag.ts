@@ -1,6 +1,7 @@
 /**
- * Names of Move as text: account addresses, 32 bytes as hex (protocol 4.1), modules, functions (4.3), and types (4.2): `u64`, `vector<bool>`,
- * `0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>`. The canonical text of a type is the one of nodes, and part of cache keys.
+ * Names of Move as text: account addresses, 32 bytes as hex (protocol 4.1, 4.3), modules, functions (4.3), and types (4.2):
+ * `u64`, `vector<bool>`, `0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>`. The canonical text of a type is the one of nodes,
+ * and part of cache keys.
  */
 import { GatewayError, quote } from './errors.ts';
 
@@ -65,6 +66,7 @@ export interface StructTag {
   readonly typeArguments: readonly TypeTag[];
 }
 
+/** The primitives of every node version. */
 const established = ['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'address', 'signer'] as const;
 const signed = ['i8', 'i16', 'i32', 'i64', 'i128', 'i256'] as const;
 const primitives = [...established, ...signed] as const;

@@ -25,7 +25,9 @@ interface LogLine {
 interface ThrottledSubject {
   /** Lines left before the throttle withholds. */
   left: number;
+  /** The last withheld line. */
   withheld: LogLine | undefined;
+  /** Number of withheld lines. */
   times: number;
 }
 

@@ -29,6 +29,7 @@ export class SampleCall {
   declare readonly ledger: LedgerInfo;
   declare readonly clock: LedgerClock;
   declare readonly mempool: Mempool;
+  /** Aborted when the node closes. */
   declare readonly signal: AbortSignal;
 
   constructor(
@@ -37,6 +38,7 @@ export class SampleCall {
     Object.assign(this, parts);
   }
 
+  /** The form that the request accepts (protocol 2.3). */
   get form(): AcceptForm {
     return negotiate(this.headers.accept);
   }

@@ -12,6 +12,7 @@ import * as views from './operations/view-operation.ts';
 /** Name of a route of the interface, for faults and logs. */
 export type SampleRouteName = (typeof table)[number][0];
 
+/** Answers one call; throws `NodeError`. */
 type SampleOperation = (call: SampleCall) => SampleAnswer | Promise<SampleAnswer>;
 
 /** The operation of a method and a path. */

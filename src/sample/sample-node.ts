@@ -96,6 +96,7 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
     return this.#port;
   }
 
+  /** The base address, `/v1` included and without a slash at its end. */
   get url(): string {
     return `http://${this.#options.host ?? '127.0.0.1'}:${this.#port}${basePath}`;
   }

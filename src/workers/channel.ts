@@ -60,10 +60,12 @@ export interface Setup {
   /** The name of this start of the gateway. */
   readonly run: string;
   readonly distrusted: DistrustedFunctions['all'];
+  /** Names of drained nodes. */
   readonly drained: readonly string[];
   readonly ledger: number;
   /** The newest ledger state that the workers published. */
   readonly published: readonly Published[];
+  /** The last `keys` text. */
   readonly keys: string | undefined;
   /** See `SharedFiles`. */
   readonly files: Map<string, PemTexts>;

@@ -45,6 +45,7 @@ class Primary implements PoolEvents {
   readonly #flights = new FlightDesk();
   /** Counts of all workers; Redis has them where there is one. */
   readonly #counts: GatewayCounts;
+  /** Names of drained nodes. */
   readonly #drained = new Set<string>();
   #config: Config;
   /** Text of the keys file in force. */

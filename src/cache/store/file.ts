@@ -162,6 +162,7 @@ export function deleteOlder(folder: string, number: number): void {
   }
 }
 
+/** The file is of another format. */
 class ForeignFileError extends Error {}
 
 /** The file has more pages than its bound, which was higher when it was written. */

@@ -79,6 +79,7 @@ const restFactor = 10;
 export class AnswerStore extends WriteBehind<StoreWrite> {
   readonly #setup: ThreadSetup;
   readonly #user: StoreUser;
+  /** The thread that writes. */
   readonly link: StoreLink;
   #open: { readonly number: number; readonly reader: StoreReader } | undefined;
   #fault: string | undefined = 'its file is not open yet';

@@ -165,6 +165,7 @@ export class Claim {
   readonly #path: string;
   readonly #run: string;
   #lock: DatabaseSync | undefined;
+  /** The file with the lock. */
   #identity: string | undefined;
 
   /** `run`: the name of this start of the gateway, which its processes share. */

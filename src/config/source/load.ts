@@ -23,6 +23,7 @@ export interface GivenSetting {
   readonly origin: string;
 }
 
+/** Flags and variables, by name of the flag. */
 type GivenSettings = ReadonlyMap<string, GivenSetting>;
 
 /** The sources of a config. */
@@ -92,6 +93,7 @@ export function loadConfig({
   };
 }
 
+/** Flags of one config key each. */
 const keyOfFlag: Readonly<Record<string, KeyPath>> = {
   host: ['listen', 'host'],
   port: ['listen', 'port'],

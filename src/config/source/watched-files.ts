@@ -159,6 +159,7 @@ function digestOf(names: readonly string[]): string | undefined {
   }
 }
 
+/** In place of the digest of a secret. */
 const unreadable = 'unreadable';
 
 function digestOfFile(file: string): string {

@@ -33,6 +33,7 @@ export class Allowance {
     this.#tokens = saved === undefined || perSecond === undefined ? this.#most : Math.min(saved, this.#most);
   }
 
+  /** Tokens left; `undefined`: unlimited. */
   tokens(nowMs: number): number | undefined {
     this.#refill(nowMs);
     return this.#most === Infinity ? undefined : this.#tokens;

@@ -35,6 +35,7 @@ export class Circuit<Cause extends string = string> {
   #changedAtMs = -Infinity;
   /** When it closed, or the end of the last pause: requests that were sent before it show nothing of the time after it. */
   #pausedUntilMs = -Infinity;
+  /** When a trial may begin. */
   #dueAtMs = Infinity;
   #heldUntilMs = -Infinity;
   #trialsLeft = 0;
@@ -53,6 +54,7 @@ export class Circuit<Cause extends string = string> {
     return this.#cause !== undefined;
   }
 
+  /** See `hold`. */
   get heldUntilMs(): number {
     return this.#heldUntilMs;
   }

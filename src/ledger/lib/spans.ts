@@ -29,6 +29,7 @@ export class Spans {
     this.#present[counter] = (this.#present[counter] ?? 0) + amount;
   }
 
+  /** The count of both spans. */
   sum(counter = 0): number {
     return (this.#present[counter] ?? 0) + (this.#before[counter] ?? 0);
   }

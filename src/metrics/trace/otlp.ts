@@ -33,6 +33,7 @@ interface OtlpOptions {
   readonly headers: () => Readonly<Record<string, string>>;
   /** Share of traces that are recorded, 0 to 1. */
   readonly share: number;
+  /** Attributes of the process. */
   readonly resource: Attributes;
 }
 

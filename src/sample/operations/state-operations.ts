@@ -96,6 +96,7 @@ function balanceAt(call: SampleCall, address: Address, version: LedgerVersion): 
   return isKnownAccount(address) ? syntheticBalance(version, call.historyAt(version)) : '0';
 }
 
+/** Name and body of each, in the order of the names. */
 type Items = readonly (readonly [string, string])[];
 
 const probeTag = TypeTag.parseStruct('0x1::ledgergate_sample::Probe');
