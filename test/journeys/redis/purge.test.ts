@@ -177,6 +177,9 @@ test('a read in flight is answered, and neither stored nor joined by later ones'
   assert.equal(await sourceOf(gateway, path), 'fwd=miss');
 });
 
+/** Without the checkpoints of the ledger's epoch, for which each replica reads its newest transaction now and then. */
+const clientReads = (node: FakeNode): number => node.reads - node.requestsTo('byVersion');
+
 const both = noRedis === false ? await pair({ after }) : undefined;
 
 for (const [name, request, expected] of scopes) {
@@ -191,7 +194,7 @@ for (const [name, request, expected] of scopes) {
       await sources(b, everything),
       everything.map(() => 'redis'),
     );
-    const asked = node.reads;
+    const asked = clientReads(node);
 
     const answer = await purge(a, request);
 
@@ -201,7 +204,7 @@ for (const [name, request, expected] of scopes) {
     assert.ok(typeof answer.redis === 'number' && answer.redis >= gone);
     assert.deepEqual(await sources(b, everything), expected);
     // The read of b reaches a as well, and nothing older.
-    assert.equal(node.reads - asked, gone);
+    assert.equal(clientReads(node) - asked, gone);
   });
 }
 
