@@ -14,7 +14,7 @@ import { changedKey, createdKey } from '../../support/keys-api.ts';
 import { keysFile, testKey } from '../../support/keys.ts';
 import { changesLog } from '../../support/log-changes.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
-import { metric } from '../../support/workers.ts';
+import { isAlive, metric } from '../../support/workers.ts';
 
 const workers = 3;
 const jsonType = { 'content-type': 'application/json' };
@@ -104,6 +104,8 @@ async function world(t: TestContext) {
 
 test('workers without Redis are one gateway to keys, tokens, plans and holders', async (t) => {
   const { node, file, gateway, config } = await world(t);
+  /** The use of the key `viewed`. */
+  const whole = { day: 12, quota: 38, reported: 12, complete: true, source: 'memory' };
 
   await t.test('each logs what an operator wants, until the config is read again', async () => {
     const { operationsUrl } = gateway;
@@ -235,7 +237,6 @@ test('workers without Redis are one gateway to keys, tokens, plans and holders',
       // The operators' report at once has the use of every worker, and so has the view from then on.
       assert.equal((await useOf(gateway)).reported, 12);
       await until(async () => (await useOf(gateway)).day === 12, 200);
-      const whole = { day: 12, quota: 38, reported: 12, complete: true, source: 'memory' };
       assert.deepEqual(await useOf(gateway), whole);
 
       file.writeText('keys: [oops');
@@ -248,4 +249,14 @@ test('workers without Redis are one gateway to keys, tokens, plans and holders',
       await until(async () => (await useOf(gateway)).day === 12, 200);
     },
   );
+
+  await t.test('killed as a whole, the gateway goes on with the use before, which the primary keeps', async () => {
+    file.write([steady, bounded, visited, viewed]);
+    const all = [gateway.pid, ...gateway.workers()];
+    await gateway.kill();
+    // Workers end by themselves.
+    await until(() => Promise.resolve(!all.some(isAlive)));
+    await gateway.restart();
+    assert.deepEqual(await useOf(gateway), whole);
+  });
 });
