@@ -110,6 +110,17 @@ test('ended files do not replace valid ones; other usable ones do', async (t) =>
   assert.equal(Math.round((expiresMs - Date.now()) / dayMs), 20);
 });
 
+test('ended files replace ended ones', async (t) => {
+  const ca = authority(t);
+  const served = ca.certify('one', -1);
+  const { files, valueOf } = opened(t, { cert: served.cert, key: served.key });
+  let changes = 0;
+  files.watch(() => (changes += 1));
+  replaceFiles(served, ca.certify('two', -1));
+  await until(() => changes === 1);
+  assert.notEqual(await valueOf('ledgergate_renewal_pending'), 1);
+});
+
 /** Contents that all processes have, as one of them has published them. */
 function sharedFiles() {
   const all: Parameters<SharedFiles['publishFiles']>[] = [];
