@@ -1,6 +1,6 @@
 // Quotas as customers meet them: counted once over workers and replicas, over outages of Redis, kills, restarts, and the
 // turn of the day by a given clock. LEDGERGATE_QUOTA_ROUNDS days of LEDGERGATE_QUOTA_SIZE make a long run of it, of replicas
-// with three workers each.
+// with three workers each; otherwise one has two, and one none.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -111,12 +111,12 @@ test(
     const config = {
       ...sections,
       cache: { redis: { url: redis.url, timeout: '20s' } },
-      // With workers, each process counts over a connection of its own, as each replica does.
-      workers: rounds === 0 ? 1 : 3,
       log: { level: 'info' },
     };
-    const options = { full: [node], config, env: clock.env };
-    const replicas = [await gatewayProcess(t, options), await gatewayProcess(t, options)] as const;
+    // Each worker counts over a connection of its own, as a replica without workers does.
+    const replicaOf = (workers: number) =>
+      gatewayProcess(t, { full: [node], config: { ...config, workers }, env: clock.env });
+    const replicas = [await replicaOf(rounds === 0 ? 2 : 3), await replicaOf(rounds === 0 ? 1 : 3)] as const;
     const [first] = replicas;
     const fallbacks = async () => {
       const counts = replicas.map((one) => metric(one, 'ledgergate_limits_fallback_total{choice="local"}'));

@@ -250,13 +250,21 @@ test('workers without Redis are one gateway to keys, tokens, plans and holders',
     },
   );
 
-  await t.test('killed as a whole, the gateway goes on with the use before, which the primary keeps', async () => {
-    file.write([steady, bounded, visited, viewed]);
-    const all = [gateway.pid, ...gateway.workers()];
-    await gateway.kill();
-    // Workers end by themselves.
-    await until(() => Promise.resolve(!all.some(isAlive)));
-    await gateway.restart();
-    assert.deepEqual(await useOf(gateway), whole);
-  });
+  await t.test(
+    'killed as a whole, or stopped, the gateway goes on with the use before, which the primary keeps',
+    async () => {
+      file.write([steady, bounded, visited, viewed]);
+      const all = [gateway.pid, ...gateway.workers()];
+      await gateway.kill();
+      // Workers end by themselves.
+      await until(() => Promise.resolve(!all.some(isAlive)));
+      await gateway.restart();
+      assert.deepEqual(await useOf(gateway), whole);
+      // Workers report their last use while they end.
+      for (let count = 0; count < 3; count += 1) assert.equal((await ask(gateway, viewed.text)).status, served);
+      await gateway.stop();
+      await gateway.restart();
+      assert.deepEqual(await useOf(gateway), { ...whole, day: 15, quota: 35, reported: 15 });
+    },
+  );
 });
