@@ -40,6 +40,7 @@ const unchanged: readonly (readonly [claim: string, operation: Operation, text: 
   ['an item with a fourth member', 'table_item', '{ "key_type":"u8","value_type":"u8","key":1,"more":2}'],
   ['an item with a key type of newer nodes', 'table_item', '{ "key_type":"|u8|u8","value_type":"u8","key":1}'],
   ['an item with a value type of newer nodes', 'table_item', '{ "key_type":"u8","value_type":"|u8|u8","key":1}'],
+  ['an item above 8 kB', 'table_item', `{ "key_type":"u8","value_type":"u8","key":"${'a'.repeat(8 * 1024)}"}`],
   ['a raw item with a second member', 'raw_table_item', '{ "key":"0x01","key_type":"u8"}'],
 ];
 
