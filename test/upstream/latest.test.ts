@@ -110,7 +110,11 @@ function stepsOf(t: TestContext, head: bigint | undefined, changed: Partial<Late
     /** Its head is known after the next comparison, or with the next wait. */
     reaches: (version: number) => {
       events.compareHeads = async () => Promise.resolve(void (node.head = BigInt(version)));
-      fleet.waitFor = async () => Promise.resolve(Boolean((fleet.head = ledgerInfo({ version: BigInt(version) }))));
+      fleet.waitFor = async () => {
+        node.head = BigInt(version);
+        fleet.head = ledgerInfo({ version: BigInt(version) });
+        return Promise.resolve(true);
+      };
     },
     served: (version: number) => latest.recordServed(at(BigInt(version))),
     given,
@@ -191,7 +195,7 @@ in one generation | peerState 950 10000, generation, find 10000 = undefined, pee
     900n,
     { floor: 'client' },
     `
-a version of a peer that a node here is about to reach is waited for, and costs no floor | peerFloor c 905, peerFloor d 906, reaches 905, ask client:c = answer after 905, floorOf d = 906, unreached = none
+a version of a peer that a node here is about to reach is waited for, and costs no floor | peerFloor c 905, peerFloor d 906, reaches 905, ask client:c behind = answer after 905, floorOf d = 906, unreached = none
 a client keeps its own floor when another replica's state is out of reach | replicaState 905 10000, ask own:890 refuse:905 = answer after 905+890, unreached = 905
 when the nodes at the shared state fail, a client keeps its own floor while another node holds it | peerState 900 10000, node 895, ask own:890 lose:900 = answer after 900+890, unreached = none
 and gets any state when that one fails as well | peerState 900 10000, node 895, ask own:890 lose:900 lose:890 = answer after 900+890+any, unreached = none
