@@ -19,7 +19,8 @@ interface MadeNode {
   readonly oldest: number;
   readonly head: number;
   readonly weight: number;
-  readonly state: 'usable' | 'down' | 'drained' | 'full' | 'deferred' | 'ejected' | 'silent';
+  readonly state:
+    'usable' | 'down' | 'drained' | 'full' | 'deferred' | 'withheld' | 'ejected' | 'silent' | 'refusing' | 'shared';
 }
 
 const madeNode = fc.record<MadeNode>({
@@ -36,8 +37,11 @@ const madeNode = fc.record<MadeNode>({
     'drained',
     'full',
     'deferred',
+    'withheld',
     'ejected',
     'silent',
+    'refusing',
+    'shared',
   ),
 });
 
@@ -59,6 +63,18 @@ function fleetOf(nodes: readonly MadeNode[]): FleetState {
     if (state === 'drained') upstream.isDrained = true;
     if (state === 'full') while (!upstream.places.isFull) upstream.places.enter();
     if (state === 'deferred') upstream.deferral.refused(nowMs, { isOfNode: true, retryAfterMs: undefined }, nowMs);
+    if (state === 'withheld') {
+      upstream.allowance.change(1, nowMs);
+      while (!upstream.allowance.isSpent(nowMs)) upstream.allowance.spend(nowMs);
+    }
+    // It has pruned more than it reports.
+    if (state === 'refusing') fleet.recordRefusal(upstream, LedgerVersion.of(BigInt(oldest + 20)), nowMs);
+    // Another node behind its address holds less.
+    if (state === 'shared') {
+      for (const edge of [oldest, 690])
+        upstream.address.observe(ledgerInfo({ version: BigInt(head), oldest: BigInt(edge) }), nowMs, nowMs);
+      upstream.address.isShared = true;
+    }
     if (state === 'ejected')
       for (let failure = 0; failure < 40; failure += 1) upstream.ejections.head.failed('error', nowMs, nowMs);
   }
@@ -128,4 +144,34 @@ test('the state of a node that is drawn counts as of now, and nodes that join wi
   assert.equal(find(nowMs + 10), 'n0');
   fleet.replace(fleet.upstreams.slice(1), nowMs);
   assert.equal(find(nowMs + 11), 'n1');
+});
+
+test('a node that refuses a version as pruned gets no first attempt for it, and others for as long as it holds them', () => {
+  const usable = { tier: 'full', oldest: 0, head: 1_000, weight: 1, state: 'usable' } as const;
+  const fleet = fleetOf([usable]);
+  const choices = new FirstChoices(fleet, () => 0);
+  const find = (version: bigint): string | undefined =>
+    choices.find({ kind: 'version', version: LedgerVersion.of(version) }, 'head', 'read', nowMs)?.node.name;
+  const [only] = fleet.upstreams;
+  assert.ok(only);
+  assert.deepEqual([find(200n), find(201n)], ['n0', 'n0']);
+
+  fleet.recordRefusal(only, LedgerVersion.of(200n), nowMs);
+
+  assert.deepEqual([find(200n), find(201n)], [undefined, 'n0']);
+});
+
+test('of two that are drawn the cheaper is asked, at a place that is free; nodes of several weights are all compared', () => {
+  const usable = { tier: 'full', oldest: 0, head: 1_000, weight: 1, state: 'usable' } as const;
+  const need = { kind: 'version', version: LedgerVersion.of(900n) } as const;
+  for (const dear of [0, 1]) {
+    const fleet = fleetOf([usable, usable]);
+    fleet.upstreams[dear]?.raiseLatency(500, nowMs);
+    for (const draw of [0, 0.99]) {
+      const choice = new FirstChoices(fleet, () => draw).find(need, 'head', 'read', nowMs);
+      assert.deepEqual([choice?.node.name, choice?.isFree, choice?.tier], [`n${1 - dear}`, true, 'full']);
+    }
+  }
+  const weighted = fleetOf([usable, { ...usable, weight: 2 }]);
+  assert.equal(new FirstChoices(weighted, () => 0).find(need, 'head', 'read', nowMs), undefined);
 });
