@@ -56,6 +56,7 @@ type Found = Principal | KeyRejection | 'misplaced key';
 
 /** The two ends of an admission: exactly one is called, or neither when the client hangs up first. */
 interface Admission {
+  /** Never throws. */
   readonly serve: (admitted: AdmittedRequest) => void;
   readonly refuse: (error: unknown) => void;
 }
@@ -67,6 +68,7 @@ type LateAdmission = (response: Answer, ends: Admission) => void;
 export class Access {
   readonly usage: Usage;
   readonly keys: KeyStore;
+  /** Resolves when Redis is reachable, or known not to be, and keys have been read once, or not. */
   readonly started: Promise<unknown>;
   readonly #principals: Principals;
   readonly #metrics: AccessMetrics;
@@ -201,6 +203,7 @@ export class Access {
     await this.#limits.close();
   }
 
+  /** Never throws. */
   #decideOn(found: Found, request: Request, match: Routed, known?: KnownKey): AdmittedRequest | LateAdmission {
     try {
       const principal = this.#requirePrincipal(found, request, match);

@@ -11,9 +11,11 @@ import { onceATurn, piecesOf } from './rounds.ts';
 
 /** Bytes of lines from which on a file is written anew, unless half of them are needed. */
 const smallestGrown = 16 * 1024 * 1024;
+/** Records that are written at a time. */
 const atOnce = 1_000;
 /** Records without a line from which on dropped ones are left out. */
 const mostUnwritten = 2_000;
+/** Pause after a failed write. */
 const pauseMs = 1_000;
 
 /** The messages at the end and at the begin of a trouble. */

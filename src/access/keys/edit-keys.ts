@@ -16,7 +16,10 @@ export type KeysEdit = (keys: YAMLSeq, document: Document) => number | undefined
 
 const heading = `# Keys of ledgergate: made by \`ledgergate keys create\`, stored as SHA-256 hashes only.\nkeys: []\n`;
 
-/** The text after the edit, and the index of its entry. Yields between its steps: parsing blocks requests. */
+/**
+ * The text after the edit, and the index of its entry. Yields between its steps: parsing blocks requests. Throws TypeError
+ * without a list of keys.
+ */
 export async function editKeys(text: string, edit: KeysEdit): Promise<{ text: string; index: number | undefined }> {
   // Entries with a key twice stay as they are.
   const { isSeq, parseDocument } = yaml();

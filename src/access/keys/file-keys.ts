@@ -189,7 +189,9 @@ const requireOwn: EditOptions['check'] = ({ problems }, index) => {
 };
 
 interface EditOptions {
+  /** Valid plan names; absent: any. */
   readonly plans?: ReadonlySet<string>;
+  /** A missing file is made. */
   readonly isNew?: boolean;
   /** Throws for an edit that must not be made. `index`: of its entry in the list, if it leaves one. */
   readonly check: (edited: KeysFile, index: number | undefined) => void;
@@ -222,6 +224,7 @@ export class KeysFileEditor {
     this.#file = file;
   }
 
+  /** Throws ConfigError when there is no list of keys. */
   list(): KeysFile {
     return readKeysFile(WatchedFiles.read(this.#file), this.#file);
   }
@@ -311,7 +314,7 @@ export function readKeysFile(text: string, file: string, plans?: ReadonlySet<str
   return { text, keys, refused, problems: new ConfigError(problems).problems };
 }
 
-/** One key from a field in Redis; `undefined` when it is invalid. `text`: JSON with the fields of the file. */
+/** One key from a field in Redis; `undefined` when it is invalid. `text`: JSON with the fields of the file, but `sha256`. */
 export function findKey(sha256: string, text: string): KeyRecord | undefined {
   try {
     const checked = keySchema.safeParse({ ...(JSON.parse(text) as object), sha256 });

@@ -32,6 +32,7 @@ export interface IssuerContext {
 
 /** Interval of renewals, in ms: a key that the issuer has removed verifies no token any more after it. */
 const usualRenewMs = 300_000;
+/** Pauses after failed reads. */
 const retries = { firstMs: 1_000, longestMs: 60_000, calmMs: 0 };
 const readMs = 5_000;
 /** Bytes of a key set; the largest public ones have some 30,000. */
@@ -45,6 +46,7 @@ class UnreadError extends Error {}
 
 /** The keys of one issuer, in one process. */
 export class IssuerKeys {
+  /** Resolves after the first read. */
   readonly started: Promise<void>;
   readonly #config: JwtConfig;
   readonly #context: IssuerContext;

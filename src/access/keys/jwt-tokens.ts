@@ -43,6 +43,7 @@ const refusedMs = 10_000;
 const [mostVerified, mostOfNetwork] = [256, 64];
 /** Tokens that wait for keys of the issuer, apart: they must not keep others from being verified. */
 const mostWaiting = 32;
+/** Keys that a token without `kid` is tried with. */
 const mostCandidates = 8;
 
 type Result = VerifiedToken | TokenRejection;

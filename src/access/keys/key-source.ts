@@ -22,7 +22,9 @@ export interface KeySource {
   readonly found: { readonly keys: readonly KeyRecord[]; readonly problems: readonly string[] };
   named(name: string): readonly KeyRecord[];
   add(fields: NewKeyFields): Promise<readonly KeysChange[]>;
+  /** Changes the one key of the name. */
   change(name: string, changes: FieldChanges): Promise<readonly KeysChange[]>;
+  /** Removes each key of the name. */
   remove(name: string): Promise<readonly KeysChange[]>;
 }
 

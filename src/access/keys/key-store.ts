@@ -33,6 +33,7 @@ interface KeyStoreContext extends KeysContext {
 
 /** The file, Redis, or both. */
 export class KeyStore {
+  /** Resolves after the first poll of Redis. */
   readonly started: Promise<void> | undefined;
   readonly #context: KeyStoreContext;
   readonly #file: FileKeys | undefined;
@@ -50,6 +51,7 @@ export class KeyStore {
     this.started = this.#redis?.started;
   }
 
+  /** Throws ConfigError when keys of the file in force would lose their plan. */
   check(plans: ReadonlySet<string>): void {
     this.#file?.check(plans);
   }

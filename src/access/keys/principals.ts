@@ -20,6 +20,7 @@ export interface Plan {
   readonly bounds: Bounds | undefined;
   /** The bound of event streams, as one of requests in flight; `undefined`: any number. */
   readonly streamBounds: Bounds | undefined;
+  /** Longest wait of a request over a limit. */
   readonly waitMs: number;
   readonly maxStalenessMs?: number | undefined;
   readonly operations: ReadonlySet<AccessOperation>;
@@ -104,6 +105,7 @@ export function describeKey({ expiresAtMs, sha256, ...key }: KeyRecord) {
 /** A key or token in force. */
 interface Credential {
   readonly principal: Principal;
+  /** Unix time; Infinity: never. */
   readonly expiresAtMs: number;
 }
 
@@ -147,13 +149,16 @@ export class Principals {
   /** The plan of requests without a key; `undefined`: they are refused. */
   #anonymous: Plan | undefined;
   #proxies = new Networks([]);
+  /** By hash; `undefined`: not read yet. */
   readonly #records: Record<KeySource, Map<string, KeyRecord> | undefined>;
   /** SHA-256 of the file's keys that no source may admit. */
   #refused: ReadonlySet<string> = new Set();
+  /** The keys in force, by hash. */
   #entries = new Map<string, KeyEntry>();
   /** By tenant and plan: one object, so that what is known of it is found again. */
   readonly #ofTokens = new LRUCache<string, Principal>({ max: mostTokenPrincipals });
   readonly #tokens: Tokens | undefined;
+  /** Number of changes of keys and rules. */
   #generation = 0;
 
   /** `sources`: whether each will call `setKeys`. `tokens`: absent: keys alone. */

@@ -17,6 +17,7 @@ const emptyMark = 'none';
 const parsedAtOnce = 500;
 
 const mostReported = 20;
+/** Changes of one key by other writers, in a row. */
 const mostTries = 5;
 const unknownKey = 'Redis has no key of this name';
 
@@ -64,6 +65,7 @@ return 'done'`);
 
 /** The keys of the hash `{keyPrefix}:access:keys`: field = SHA-256, value = the key as JSON. */
 export class RedisKeys implements KeySource {
+  /** Resolves after the first poll. */
   readonly started: Promise<void>;
   readonly #context: KeysContext;
   readonly #redis: AccessRedis;

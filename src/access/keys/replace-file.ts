@@ -59,7 +59,10 @@ async function openAlone(beside: string, file: string): Promise<fs.FileHandle> {
   }
 }
 
-/** Removes the new file of a killed process. The second name keeps two callers from removing it in turn. */
+/**
+ * Removes the new file of a killed process. A second name, which one caller gets at a time, keeps two callers from removing
+ * it in turn, the second one the first one's own new file.
+ */
 async function removeAbandoned(beside: string): Promise<void> {
   const claim = `${beside}.old`;
   try {

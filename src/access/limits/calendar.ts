@@ -11,6 +11,7 @@ export interface CalendarDay {
   readonly day: string;
   /** `2026-11`. */
   readonly month: string;
+  /** Begins, and ends (exclusive): Unix times. */
   readonly fromMs: Readonly<Record<Period, number>>;
   readonly toMs: Readonly<Record<Period, number>>;
 }
@@ -39,6 +40,7 @@ export class Calendar {
     this.#today = dayOf(now());
   }
 
+  /** Unix time in ms. */
   now(): number {
     return this.#now();
   }

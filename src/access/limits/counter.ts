@@ -14,7 +14,9 @@ export interface Bounds {
   readonly windowMs: number;
   readonly requests?: number | undefined;
   readonly cost?: number | undefined;
+  /** Requests within a second. */
   readonly burst?: number | undefined;
+  /** Requests in flight at once. */
   readonly concurrency?: number | undefined;
   /** Requests of each address within an account, in a window of its own. */
   readonly perAddress?: { readonly requests: number; readonly windowMs: number } | undefined;
@@ -45,6 +47,7 @@ export interface Charge {
   /** Requests without a key have accounts apart: addresses, however many, evict no key's account. */
   readonly hasKey: boolean;
   readonly bounds: Bounds;
+  /** The least cost of its operation. */
   readonly cost: number;
   /** The client's `countedNetwork`, for `perAddress`. */
   readonly address?: string | undefined;

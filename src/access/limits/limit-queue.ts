@@ -4,6 +4,7 @@ import type { Charge, Counted } from './counter.ts';
 interface LimitedRequest {
   readonly waitMs: number;
   readonly signal: CancelSignal;
+  /** Counts the request, if there is room now. */
   readonly attempt: () => Counted | Promise<Counted>;
 }
 
@@ -18,6 +19,7 @@ interface QueuedRequest extends Pick<LimitedRequest, 'attempt'>, Pick<Account, '
 
 interface TenantQueue {
   readonly kind: 'key' | 'address';
+  /** First in, first out. */
   readonly waiters: QueuedRequest[];
   /** The first request's last count. */
   last: Counted;

@@ -58,6 +58,7 @@ const unknownSeconds = 1;
 /** Admits requests within their plans: counts them, queues those over a limit, and settles their final cost. */
 export class PlanLimits {
   readonly usage: Usage;
+  /** Resolves when Redis is reachable, or known not to be. */
   readonly started: Promise<void> | undefined;
   readonly #metrics: AccessMetrics;
   /** Counts alone where nothing is shared; otherwise also what `#shared` admits, so that windows continue without it. */

@@ -62,6 +62,7 @@ export class MemoryCounter {
     return { count, settle: noSettlement };
   }
 
+  /** Counts a request in its windows that another counter admitted. */
   note(charge: Charge): Counted['settle'] {
     const nowMs = this.#now();
     const account = this.#accountOf(charge, nowMs);

@@ -105,6 +105,7 @@ export interface QuotaCharge {
   /** 1, or the least cost of the request. */
   readonly units: number;
   readonly today: CalendarDay;
+  /** Unix time. */
   readonly nowMs: number;
 }
 
@@ -152,6 +153,7 @@ export class Quotas {
     for (const row of records.read()) this.#restore(row, today);
   }
 
+  /** Unix time in ms. */
   now(): number {
     return this.#calendar.now();
   }

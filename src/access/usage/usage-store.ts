@@ -11,6 +11,7 @@ export type UsageOutcome = (typeof usageOutcomes)[number];
 
 /** Sums for one key, hour, operation and outcome. Requests without a key share one row per plan. */
 export interface UsageRow {
+  /** Its begin, ISO 8601 in UTC. */
   readonly hour: string;
   readonly key: string | null;
   readonly tenant: string | null;
