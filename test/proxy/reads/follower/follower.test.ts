@@ -179,6 +179,10 @@ test('a need starts it at the head, and it stops ten seconds after the last one'
   assert.ok((await world.askedIn(9_000)).length > 80);
   await world.pass(2_500);
   assert.deepEqual(await world.askedIn(5_000), []);
+  world.log.length = 0;
+  world.isNeeded = true;
+  await world.pass(1_200);
+  assert.deepEqual(world.log.slice(0, 2), ['page 1000+1', 'first']);
 });
 
 const often = Array.from({ length: 10 }, () => 21);

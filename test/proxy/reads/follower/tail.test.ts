@@ -195,9 +195,10 @@ test('a rollback drops what comes behind it, and the next page joins there', asy
   tail.take(await pageOf(10, 14));
   tail.take(await pageOf(14, 18));
 
+  time.ms = 7;
   tail.rollBack(v(16));
 
-  assert.equal(tail.next, 16n);
+  assert.deepEqual([tail.next, tail.sinceMs], [16n, 7]);
   assert.deepEqual(
     [tail.find(byVersion(15))?.version, tail.find(byVersion(16)), tail.find(byHash(16n))],
     [15n, undefined, undefined],

@@ -85,9 +85,9 @@ class World {
     return this.waits.join(waitFor(hash, accept), { signal, client: 'c' });
   }
 
-  lookUp(hash: string): Promise<ReadResult> {
+  lookUp(hash: string, accept?: string): Promise<ReadResult> {
     const caller = { signal: new CancelToken(), client: 'c' } as unknown as DemandingCaller;
-    return this.waits.lookUp(readTransaction(hash), caller);
+    return this.waits.lookUp(readTransaction(hash, accept === undefined ? {} : { accept }), caller);
   }
 
   /** The nodes' answers to all that they were asked since the last call; returns the paths. */
@@ -339,6 +339,7 @@ test('a look-up of a pending transaction is answered without a node for a second
   assert.deepEqual(world.asked, []);
 
   void world.lookUp(other);
+  void world.lookUp(one, 'application/x-bcs');
   world.isEnough = false;
   void world.lookUp(one);
   world.isEnough = true;
@@ -347,7 +348,8 @@ test('a look-up of a pending transaction is answered without a node for a second
   world.page(one);
   void world.lookUp(one);
 
-  assert.equal(world.asked.length, 4, 'another hash, a client that has seen more, an old answer, and a committed one');
+  const why = 'another hash, the other form, a client that has seen more, an old answer, and a committed one';
+  assert.equal(world.asked.length, 5, why);
 });
 
 test('an answer that another caller began is no pending answer to keep: its age is not known', async (t) => {

@@ -400,6 +400,52 @@ test('a purge while a page is read takes it from no stream that waits for it, an
   assert.deepEqual(world.asked.slice(1), ['?start=150&limit=50']);
 });
 
+test('a page in flight at a rollback is neither sent nor kept', async () => {
+  const world = new World();
+  await world.beat(599);
+  const client = await world.open({ cursor: 450 });
+  const held = Promise.withResolvers<void>();
+  world.answer = async (read) => {
+    const result = resultOf(200, world.bodyOf(read));
+    await held.promise;
+    return result;
+  };
+  await world.beat();
+  client.assertHas(450, 500);
+  // A fork: the generation stays.
+  world.history = 'b';
+  world.tail.rollBack(v(500));
+  held.resolve();
+  world.answer = undefined;
+  await world.beat();
+  await world.beat();
+  client.assertHas(450, 600);
+  const sent = Buffer.concat(client.frames);
+  assert.deepEqual(
+    ['a', 'b'].map((history) => sent.includes(hashOf(500n, history))),
+    [false, true],
+  );
+});
+
+test('a page that is not final yet, or provisional, is read for each stream', async () => {
+  const world = new World();
+  await world.beat(199);
+  for (const [lifetimeMs, isProvisional] of [
+    [0, false],
+    [1, true],
+    [1, false],
+  ] as const) {
+    world.answer = (read) => {
+      const result = resultOf(200, world.bodyOf(read));
+      return { ...result, entry: { ...result.entry, lifetimeMs }, isProvisional };
+    };
+    const clients = [await world.open({ cursor: 150 }), await world.open({ cursor: 150 })];
+    await world.beat();
+    for (const client of clients) client.assertHas(150, 200);
+  }
+  assert.equal(world.asked.length, 2 + 2 + 1);
+});
+
 test('a filter that lets nothing pass moves the last id on every 1,000 versions', async () => {
   const world = new World();
   world.head = 99n;
