@@ -158,9 +158,9 @@ function portOf(url: string): number {
 }
 
 for (const workers of [1, 2]) {
-  test(`with ${workers} process(es), no route answers a foreign host`, async (t) => {
+  test(`with ${workers} process(es), no route answers a foreign host; a listed one passes`, async (t) => {
     const full = [await fakeNode(t)];
-    const operations = { host: '127.0.0.1', port: 0, token };
+    const operations = { host: '127.0.0.1', port: 0, token, hosts: ['gateway.example'] };
     const { operationsUrl } =
       workers === 1
         ? await testGateway(t, { full, config: { operations } })
@@ -176,5 +176,7 @@ for (const workers of [1, 2]) {
     assert.deepEqual(new Set((await statusesOf(port, foreign)).flat()), new Set([421]));
     assert.deepEqual(new Set((await statusesOf(port, double)).flat()), new Set([400]));
     assert.deepEqual(new Set((await statusesOf(port, absolute)).flat()), new Set([421]));
+    const heads = ['GET /livez HTTP/1.1\r\nHost: Gateway.Example:9090\r\n', 'GET /livez HTTP/1.0\r\n'];
+    assert.deepEqual((await statusesOf(port, heads)).flat(), [200, 200]);
   });
 }

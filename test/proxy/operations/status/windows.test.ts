@@ -56,7 +56,12 @@ test('after a start a window covers the time since, and a stall is part of what 
   const windows = new Windows(0);
   const readAt = (at: number) => read(windows, counted(10), at * second);
 
-  for (const { coveredSeconds } of readAt(4)) assert.equal(coveredSeconds, 4);
+  assert.equal(
+    readAt(4)
+      .map(({ coveredSeconds }) => coveredSeconds)
+      .join(),
+    '4,4,4',
+  );
   assert.deepEqual(readAt(15).map(hits), [0, 10, 10]);
   // The longest window has no younger snapshot than the one of the start.
   assert.deepEqual(
@@ -160,7 +165,7 @@ test('points of one mark add up over processes; calls are those of all nodes, of
 test('a step without reads has no share and no time', () => {
   const [point] = factsFrom({ trend: [{ atMs: step, counts: new Map() }] }).trend;
   assert.deepEqual(
-    [point?.hitShare, point?.failedShare, point?.p99Ms, point?.callsPerSecond],
-    [undefined, undefined, undefined, 0],
+    [point?.at, point?.hitShare, point?.failedShare, point?.p99Ms, point?.callsPerSecond],
+    ['1970-01-01T00:00:15.000Z', undefined, undefined, undefined, 0],
   );
 });
