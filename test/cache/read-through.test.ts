@@ -102,6 +102,15 @@ test('an entry that another replica leaves damaged is overwritten by its followe
   assert.deepEqual(await server.run((client) => client.getBuffer(name)), record);
 });
 
+test('an answer that is kept without a load is shared as well', { skip: noRedis }, async (t) => {
+  const { server, reads, outcomes } = await tiers(t);
+  const answer = answerOf(2_000);
+  reads.keep(key, { answer, origin, head }, 60_000);
+  await until('it is written', () => outcomes.written === 1);
+  const other = await tiers(t, 1_000, server);
+  assert.equal((await loadThrough(other.reads, key, nodeWith(answer))).origin, 'redis');
+});
+
 test('no replica waits for an answer that is too large to be shared', { skip: noRedis }, async (t) => {
   const { server, reads, outcomes } = await tiers(t, 50);
   const stalls = watchStalls(t);

@@ -131,6 +131,30 @@ test('a transaction above the head of its node is not cached, and raises no floo
   assert.equal(node.requestsTo('byHash'), 2);
 });
 
+test('a transaction whose node is not believed raises no floor either', async (t) => {
+  const liar = await fakeNode(t, { head: 900n });
+  const honest = await Promise.all([fakeNode(t, { head: 900n }), fakeNode(t, { head: 901n })]);
+  const gateway = await testGateway(t, { full: [liar, ...honest] });
+  const agent = new Agent({ connections: 1, pipelining: 1 });
+  t.after(() => agent.close());
+  const own = async (path: string) => {
+    const response = await send(gateway.url + path, { dispatcher: agent });
+    return { status: response.statusCode, text: await response.body.text() };
+  };
+  const lie = {
+    kind: 'answer',
+    status: 200,
+    body: impossible,
+    headers: ledgerHeaders({ version: 2n ** 64n - 1n, chainId: 1 }),
+  } as const;
+  for (const node of [liar, ...honest]) node.faults.add(lie, { when: ({ route }) => route === 'byHash' });
+
+  await own(`/transactions/by_hash/0x${'ab'.repeat(32)}`);
+  const read = await own(probe);
+
+  assert.equal(read.status, 200);
+});
+
 function posted(body: string): RequestInit {
   return { method: 'POST', body, headers: { 'content-type': 'application/json' } };
 }

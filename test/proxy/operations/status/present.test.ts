@@ -132,27 +132,28 @@ test('the reports of several workers add up', () => {
   assert.equal(mergeStatus([]), undefined);
 });
 
+function disagreed(lost: Disagreement['lost'], count: number, last: string): readonly Disagreement[] {
+  return [{ upstreams: ['a', 'b'], lost, count, last }];
+}
+
 test('what only one worker has found counts for all, and what several have is added up', () => {
-  const found = (lost: Disagreement['lost'], count: number, last: string) => [
-    { upstreams: ['a', 'b'], lost, count, last } as const,
-  ];
   const store = { bytes: 5, maxBytes: 9, trouble: undefined };
   const merged = mergeStatus([
     processStatus({
-      disagreements: found({ a: 1, b: 2 }, 4, '2026-01-02'),
+      disagreements: disagreed({ a: 1, b: 2 }, 4, '2026-01-02'),
       pendingRenewals: ['tls.ca'],
       follower: { state: 'running', next: '91', lagSeconds: 0 },
       store,
     }),
     processStatus({
-      disagreements: found({ a: 3, b: 0 }, 3, '2026-01-01'),
+      disagreements: disagreed({ a: 3, b: 0 }, 3, '2026-01-01'),
       pendingRenewals: ['tls.ca', 'tls.key'],
       follower: { state: 'distrusted', next: undefined, lagSeconds: 0 },
       store: { ...store, trouble: 'full' },
     }),
   ]);
 
-  assert.deepEqual(merged?.disagreements, found({ a: 4, b: 2 }, 7, '2026-01-02'));
+  assert.deepEqual(merged?.disagreements, disagreed({ a: 4, b: 2 }, 7, '2026-01-02'));
   assert.deepEqual([merged.pendingRenewals, merged.follower.state], [['tls.ca', 'tls.key'], 'distrusted']);
   assert.deepEqual(merged.store, { ...store, trouble: 'full' });
   assert.deepEqual(merged.cache, { entries: 20, bytes: 2_000, maxBytes: 8_000 });

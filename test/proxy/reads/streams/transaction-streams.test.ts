@@ -420,11 +420,8 @@ test('a page in flight at a rollback is neither sent nor kept', async () => {
   await world.beat();
   await world.beat();
   client.assertHas(450, 600);
-  const sent = Buffer.concat(client.frames);
-  assert.deepEqual(
-    ['a', 'b'].map((history) => sent.includes(hashOf(500n, history))),
-    [false, true],
-  );
+  const sent = Buffer.concat(client.frames).toString();
+  assert.ok(sent.includes(hashOf(500n, 'b')) && !sent.includes(hashOf(500n, 'a')));
 });
 
 test('a page that is not final yet, or provisional, is read for each stream', async () => {
