@@ -174,7 +174,7 @@ a version of a peer counts up to a million above the head, and not before the fi
 the version of a peer that no node here reaches is ignored and reported once; the own one stays | served 900, peer 905, ask refuse:905 = answer after 905+900, unreached = 905, floor = 900
 overloaded nodes do not cost the version of a peer | served 900, peer 905, head 905, ask refuse:905 = refusal after 905, unreached = none, floor = 905
 no floor is asked for once, and never given up | ask refuse:any = refusal after any, unreached = none
-nor is that of the client | ask min:900 refuse:900 = refusal after 900, unreached = none
+nor is that of the client | ask min:950 refuse:950 = refusal after 950, unreached = none
 without a head the version of a peer is asked for first, then any | peer 905, headless, ask refuse:905 = answer after 905+any, unreached = 905
 versions of peers are ignored for ten seconds after no node reached one | served 900, peer 905, ask refuse:905, peer 910, floor = 900, now 14999, peer 910, floor = 900, now 15000, peer 910, floor = 910
 `,
