@@ -109,6 +109,7 @@ export function isOfFuture({ timestampUsec }: Pick<HeadReport, 'timestampUsec'>,
   return timestampUsec - nowUsec > currentUsec;
 }
 
+/** The accumulator root that a node reports at one version, as the node writes it. */
 export interface NodeRoot<N> {
   readonly node: N;
   readonly root: string;

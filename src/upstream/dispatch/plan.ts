@@ -83,7 +83,7 @@ export class CallHistory {
   #sharedMisses = 0;
   /** Number of answers that the node knows no such route. */
   unrouted = 0;
-  /** Of the last attempt that has ended. */
+  /** Outcome of the last attempt that has ended. */
   last: NonFinalOutcome | undefined;
   lastAsked: Upstream | undefined;
   readonly failures: NodeFailure[] = [];

@@ -76,7 +76,7 @@ export class LedgerIdentity {
   #name: string | undefined;
   /** The fleet's generation that the name is of. */
   #generation = 0;
-  /** Of the next read, on the clock of `performance.now()`. */
+  /** Time of the next read, on the clock of `performance.now()`. */
   #dueAtMs = Infinity;
 
   constructor(fleet: LedgerOfFleet, sender: WholeReads) {

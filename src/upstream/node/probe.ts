@@ -22,6 +22,7 @@ export interface ProberOptions {
   readonly timeoutMs: number;
 }
 
+/** The ledger info of a probe, and the time it took. */
 export interface ProbeResult {
   readonly info: LedgerInfo;
   readonly elapsedMs: number;
