@@ -105,7 +105,9 @@ test('410s, 503s and a used-up allowance are problems', async (t) => {
   assert.ok(count(410) > 20 && count(503) > 20, `${count(410)} ${count(503)}`);
   assert.match(problems[0] ?? '', /^\d+\.\d % of requests in 100 s got 503$/);
   assert.match(problems[1] ?? '', /^\d+\.\d % of requests in 100 s got 410$/);
-  assert.equal(problems[2], `the allowance of full-0 is used up: ${count(503)} refused in 100 s`);
+  const refused = Number(/^the allowance of full-0 is used up: (\d+) refused in 100 s$/.exec(problems[2] ?? '')?.[1]);
+  // A token that comes back while a request is refused leaves it uncounted.
+  assert.ok(refused <= count(503) && refused >= count(503) - 10, `${problems[2]}, ${count(503)} times 503`);
 });
 
 test('an outage is an event, and so is its end', async (t) => {
