@@ -335,7 +335,7 @@ export interface FleetNodes {
 }
 
 /** The moment of a choice. `readClass`: of the read; a look counts as `head`. `kind`: of the place that it takes. */
-interface Moment {
+export interface Moment {
   readonly fleet: FleetNodes;
   readonly nowMs: number;
   readonly need: Need;
@@ -344,7 +344,7 @@ interface Moment {
 }
 
 /** A node at one moment. Most facts are read when a choice asks for them: it needs few, of many nodes. */
-class NodeNow implements Candidate<Upstream> {
+export class NodeNow implements Candidate<Upstream> {
   readonly upstream: Upstream;
   readonly name: string;
   readonly tier: Tier;
@@ -417,18 +417,6 @@ export function candidatesOf(
 ): Candidate<Upstream>[] {
   const moment = { fleet, nowMs, need, readClass, kind };
   return fleet.upstreams.map((upstream) => new NodeNow(upstream, moment));
-}
-
-/** One node as a candidate, as `candidatesOf` has it. */
-export function candidateOf(
-  upstream: Upstream,
-  fleet: FleetNodes,
-  nowMs: number,
-  need: Need,
-  readClass: ReadClass | undefined,
-  kind: PlaceKind,
-): Candidate<Upstream> {
-  return new NodeNow(upstream, { fleet, nowMs, need, readClass, kind });
 }
 
 /** The candidates that may be asked. */

@@ -6,10 +6,11 @@
  */
 import type { PlaceKind } from '../node/limits.ts';
 import type { Unit } from '../node/retention-window.ts';
-import { candidateOf, candidatesOf, type FleetNodes, type Upstream } from '../node/upstream.ts';
-import { type Choice, shallowest } from './pick.ts';
+import { candidatesOf, type FleetNodes, type Moment, NodeNow, type Upstream } from '../node/upstream.ts';
+import { type Choice, shallowest, twoOf } from './pick.ts';
 import {
   type Candidate,
+  isAskable,
   type Need,
   positionOf,
   prunedBelow,
@@ -64,28 +65,13 @@ export class FirstChoices {
     const list = this.#listAt(need, readClass, nowMs);
     if (list === undefined || position < list.from || position > list.to) return undefined;
     const { nodes, tier } = list;
-    const one = Math.floor(this.#random() * nodes.length);
-    const first = this.#fit(nodes[one], need, readClass, kind, nowMs);
-    if (first === undefined) return undefined;
-    if (nodes.length === 1) return { node: first, isFree: true, alike: [first], tier };
-    const other = (one + 1 + Math.floor(this.#random() * (nodes.length - 1))) % nodes.length;
-    const second = this.#fit(nodes[other], need, readClass, kind, nowMs);
-    if (second === undefined) return undefined;
+    const moment = { fleet: this.#fleet, nowMs, need, readClass, kind };
+    const [one, other] = twoOf(nodes.length, this.#random);
+    const first = fitAt(nodes[one], moment);
+    const second = other === one ? first : fitAt(nodes[other], moment);
+    if (first === undefined || second === undefined) return undefined;
     const node = second.cost < first.cost ? second : first;
     return { node, isFree: true, alike: [node], tier };
-  }
-
-  /** The node as a candidate, if it is trusted, surely holds the position and has a place. */
-  #fit(
-    upstream: Upstream | undefined,
-    need: Need,
-    readClass: ReadClass | undefined,
-    kind: PlaceKind,
-    nowMs: number,
-  ): Candidate<Upstream> | undefined {
-    if (upstream === undefined) return undefined;
-    const node = candidateOf(upstream, this.#fleet, nowMs, need, readClass, kind);
-    return node.isFull !== true && score(node, { need, isMissed: false, freshest: 0 }) === 0 ? node : undefined;
   }
 
   /** The class of a read, by the nodes' reports. */
@@ -111,9 +97,16 @@ export class FirstChoices {
   }
 }
 
+/** The node as a candidate, if it is trusted, surely holds the position and has a place. */
+function fitAt(upstream: Upstream | undefined, moment: Moment): Candidate<Upstream> | undefined {
+  const node = upstream && new NodeNow(upstream, moment);
+  const isFit = node?.isFull === false && score(node, { need: moment.need, isMissed: false, freshest: 0 }) === 0;
+  return isFit ? node : undefined;
+}
+
 /** `undefined`: no position is held by all trusted nodes, or weights decide between them. */
 function shortlistOf(candidates: readonly Candidate<Upstream>[]): Shortlist | undefined {
-  const trusted = candidates.filter((node) => node.isDrained !== true && trustRank(node) === 0);
+  const trusted = candidates.filter((node) => isAskable(node) && trustRank(node) === 0);
   const tier = trusted.some((node) => node.tier === 'full') ? 'full' : 'archival';
   let from = 0n;
   let to: bigint | undefined;

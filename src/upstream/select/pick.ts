@@ -162,10 +162,16 @@ function weightOf({ weight = 1 }: Candidate): number {
   return weight;
 }
 
+/** Places of two nodes of so many that are drawn at random; of one, its place twice. */
+export function twoOf(count: number, random: () => number): readonly [number, number] {
+  if (count < 2) return [0, 0];
+  const one = Math.floor(random() * count);
+  return [one, (one + 1 + Math.floor(random() * (count - 1))) % count];
+}
+
 /** Power of two choices: the cheaper of two nodes that are drawn at random. */
 function byLoad<C extends Candidate>(nodes: readonly C[], random: () => number, reasons?: Map<Candidate, Rule>): C {
-  const one = nodes.length < 2 ? 0 : Math.floor(random() * nodes.length);
-  const other = nodes.length < 2 ? 0 : (one + 1 + Math.floor(random() * (nodes.length - 1))) % nodes.length;
+  const [one, other] = twoOf(nodes.length, random);
   const [first, second] = [nodes[one], nodes[other]] as [C, C];
   const winner = second.cost < first.cost ? second : first;
   if (reasons !== undefined) for (const node of nodes) if (node !== winner) reasons.set(node, 'load');
