@@ -8,7 +8,6 @@ import { Renewals } from '../src/metrics/renewals.ts';
 import { createTracing } from '../src/metrics/trace/otlp.ts';
 import { createAccessMetrics } from '../src/access/access-metrics.ts';
 import { createAuditMetrics } from '../src/proxy/reads/audits.ts';
-import { createSenderMetrics, createUpstreamMetrics } from '../src/upstream/upstream-metrics.ts';
 import { createBuildMetrics } from '../src/gateway/gateway.ts';
 import { Reloads } from '../src/gateway/reloads.ts';
 import { createCacheMetrics } from '../src/cache/cache.ts';
@@ -31,6 +30,7 @@ import { createPageProofMetrics } from '../src/proxy/reads/follower/page-proof.t
 import { createHotMetrics } from '../src/proxy/reads/hot-reads.ts';
 import { createWaitMetrics } from '../src/proxy/reads/follower/waits.ts';
 import { createPoolMetrics } from '../src/workers/workers.ts';
+import { senderMetrics } from '../test/support/sender.ts';
 
 /** One family as it is described. */
 export interface Described {
@@ -51,14 +51,14 @@ export interface Section {
 
 interface Part {
   readonly when: string;
-  readonly add: (registry: Registry) => void;
+  readonly add: (registry: Registry) => unknown;
 }
 
 const zero = (): number => 0;
 const nobody = { keys: zero, waiting: zero, plans: () => [] };
 const log = new GatewayLog({ level: 'silent', format: 'json', access: { share: 0, slowMs: 0, failed: false } });
 const journal = new Journal(log.logger);
-const always = (...adds: readonly ((registry: Registry) => unknown)[]): Part => ({
+const always = (...adds: readonly Part['add'][]): Part => ({
   when: 'always',
   add: (registry) => {
     for (const add of adds) add(registry);
@@ -81,28 +81,28 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
   ],
   ['Event streams', [always((registry) => createStreamMetrics(registry, zero))]],
   ['Cache', [always(cache), { when: '`cache.store`', add: store }, { when: '`cache.redis`', add: redis }]],
-  ['Upstreams', [always(upstreams, sender, createAuditMetrics, createHotMetrics)]],
+  ['Upstreams', [always(senderMetrics, createAuditMetrics, createHotMetrics)]],
   ['The follower', [always(createWaitMetrics, follower)]],
   ['Signing messages', [always(createEncodeMetrics, (registry) => createProofMetrics(registry, zero))]],
   [
     'Keys and limits',
     [
-      { when: '`access`', add: (registry) => void createAccessMetrics(registry, false, nobody) },
+      { when: '`access`', add: (registry) => createAccessMetrics(registry, false, nobody) },
       {
         when: '`access.usage.metricsByKey`',
-        add: (registry) => void createAccessMetrics(registry, true, nobody),
+        add: (registry) => createAccessMetrics(registry, true, nobody),
       },
       {
         when: '`access`, with `access.redis` or `cache.redis`',
-        add: (registry) => void createAccessMetrics(registry, false, { ...nobody, isShared: () => true }),
+        add: (registry) => createAccessMetrics(registry, false, { ...nobody, isShared: () => true }),
       },
     ],
   ],
   [
     'TLS and credentials',
     [
-      { when: '`listen.tls`', add: (registry) => void createTlsMetrics(registry, zero) },
-      always((registry) => void new Renewals(registry, journal)),
+      { when: '`listen.tls`', add: (registry) => createTlsMetrics(registry, zero) },
+      always((registry) => new Renewals(registry, journal)),
     ],
   ],
   [
@@ -110,12 +110,12 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
     [
       always(
         build,
-        (registry) => void new Reloads({} as Config, { registry, journal, apply: async () => {} }, () => {}),
-        (registry) => void new AccessLog(log, registry),
+        (registry) => new Reloads({} as Config, { registry, journal, apply: async () => {} }, () => {}),
+        (registry) => new AccessLog(log, registry),
         (registry) => log.register(registry),
       ),
       { when: '`tracing`', add: tracing },
-      { when: '`workers` above 1', add: (registry) => void createPoolMetrics(registry, zero) },
+      { when: '`workers` above 1', add: (registry) => createPoolMetrics(registry, zero) },
     ],
   ],
   ['Node.js', [always(node)]],
@@ -144,23 +144,6 @@ function store(registry: Registry): void {
 
 function redis(registry: Registry): void {
   createRedisMetrics(registry, () => ({ isUp: true, isWritable: true, pendingWrites: 0, pendingBytes: 0 }));
-}
-
-const fleet = {
-  upstreams: [],
-  head: undefined,
-  oldest: undefined,
-  outageSinceMs: undefined,
-  latest: { clientsAhead: 0 },
-  sender: { waiting: 0 },
-};
-
-function upstreams(registry: Registry): void {
-  createUpstreamMetrics(registry, fleet);
-}
-
-function sender(registry: Registry): void {
-  createSenderMetrics(registry, fleet);
 }
 
 function tracing(registry: Registry): void {
