@@ -11,7 +11,7 @@ export {
 } from './config.ts';
 export { explainFile, explainValue } from './explain.ts';
 export { packageVersion } from './package-version.ts';
-export { keyChangesSchema, keySchema, newKeySchema } from './schema/access-schema.ts';
+export { accessOperations, keyChangesSchema, keySchema, newKeySchema } from './schema/access-schema.ts';
 export { logChange } from './schema/schema.ts';
 export { type StalenessOverride, StalenessOverrides } from './schema/staleness-overrides.ts';
 export { type GivenSetting, loadConfig, type LoadedConfig, type LoadOptions } from './source/load.ts';

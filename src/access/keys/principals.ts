@@ -1,16 +1,14 @@
 /** The principal of a request, by its key or its address. Keys are known by their SHA-256 alone. */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import type { AccessConfig } from '../../config/index.ts';
+import type { AccessConfig, accessOperations } from '../../config/index.ts';
 import { LRUCache } from 'lru-cache';
 import { type Bounds, isBounded } from '../limits/counter.ts';
 import { clientAddress, countedNetwork, Networks } from './client-address.ts';
 import { FunctionRights } from './function-rights.ts';
 import { isToken, type TokenRejection, type Tokens, type VerifiedToken } from './jwt-tokens.ts';
 
-/** The operations that plans and keys grant. `pass`: every path that is passed through. */
-export const accessOperations = ['read', 'view', 'encode', 'submit', 'pass'] as const;
-/** One of them. */
+/** One of the operations that plans and keys grant. */
 export type AccessOperation = (typeof accessOperations)[number];
 
 /** Rights and limits under one name. */

@@ -1,7 +1,8 @@
 /** Usage as plain data: sums by hour and key, by day and holder, and their rows; and what keeps them in this process. */
+import { accessOperations } from '../../config/index.ts';
 import type { Journal } from '../../metrics/index.ts';
 import { KeptRecords } from '../kept-records.ts';
-import { type AccessOperation, accessOperations, type Principal } from '../keys/principals.ts';
+import type { AccessOperation, Principal } from '../keys/principals.ts';
 import { rounded } from '../limits/cost.ts';
 
 /** Outcomes of requests, as they are charged; `refused` is free. `local`: answered here without a node. */
@@ -53,7 +54,7 @@ export function hourOf(ms: number): string {
 }
 
 /** The inverse of `hourOf`: the hour's begin. */
-export function hourStartMs(hour: string): number {
+function hourStartMs(hour: string): number {
   return Date.parse(`${hour}:00:00.000Z`);
 }
 

@@ -17,13 +17,14 @@ import {
 import { keyPrefix, redisServers, redisTimeout } from './servers.ts';
 import { isForNodes } from '../../ledger/index.ts';
 
-const operationNames = ['read', 'view', 'encode', 'submit', 'pass'] as const;
+/** The operations that plans and keys grant. `pass`: every path that is passed through. */
+export const accessOperations = ['read', 'view', 'encode', 'submit', 'pass'] as const;
 
 const planName = named();
 
 const operations = filledList(
-  z.enum(operationNames),
-  `expected a list of ${operationNames.join(', ')}`,
+  z.enum(accessOperations),
+  `expected a list of ${accessOperations.join(', ')}`,
   'needs at least one operation',
 );
 
@@ -125,7 +126,7 @@ const plan = z.strictObject({
   streams: most.optional().describe('Most open event streams. Absent: any number.'),
   wait: duration('0ms', 0, 60_000).describe('Longest wait of a request over a limit before it gets 429.'),
   operations: operations
-    .default([...operationNames])
+    .default([...accessOperations])
     .describe('Allowed operations: read (resources, modules, transactions, ledger info), view, encode, submit, pass.'),
   origins: origins.optional().describe('Allowed origins of pages (Origin). Absent: any.'),
   quota: quota.optional(),
