@@ -78,7 +78,9 @@ export class Access {
   /** Reads the keys file at once. Throws ConfigError when it is invalid and no other worker has a valid one. */
   constructor(config: AccessConfig, dependencies: AccessDependencies) {
     const { registry, journal, redis, peers, publishChange } = dependencies;
-    const sources = { file: config.keys.file !== undefined, redis: config.keys.redis && redis !== undefined };
+    const { file } = config.keys;
+    const keysRedis = config.keys.redis ? redis : undefined;
+    const sources = { file: file !== undefined, redis: keysRedis !== undefined };
     const metrics = createAccessMetrics(registry, config.usage.metricsByKey, {
       keys: () => principals.size,
       plans: () => principals.plans,
@@ -92,7 +94,7 @@ export class Access {
     this.#principals = principals;
     this.#limits = new PlanLimits(config, { ...dependencies, metrics, folder: config.usage.path });
     this.usage = this.#limits.usage;
-    this.keys = new KeyStore(config.keys, redis, { principals, metrics, journal, peers, publish: publishChange });
+    this.keys = new KeyStore(file, keysRedis, { principals, metrics, journal, peers }, publishChange);
     this.started = Promise.all([this.#limits.started, this.keys.started, tokens?.keys.started]);
   }
 

@@ -1,11 +1,11 @@
 /** The keys of a gateway in their sources: requests are identified by them, and operators change them. */
 import type { z } from 'zod';
-import type { AccessConfig, keyChangesSchema, newKeySchema } from '../../config/index.ts';
+import type { keyChangesSchema, newKeySchema } from '../../config/index.ts';
 import { nearMissHint } from '../../ledger/index.ts';
 import type { AccessRedis } from '../redis.ts';
 import { FileKeys, type KeysContext } from './file-keys.ts';
 import { type KeysChange, KeysFault, type KeySource } from './key-source.ts';
-import { createKey, describeKey, type KeyRecord } from './principals.ts';
+import { createKey, describeKey, type KeyRecord, type Principals } from './principals.ts';
 import { RedisKeys } from './redis-keys.ts';
 
 type NewKey = z.output<typeof newKeySchema>;
@@ -26,28 +26,29 @@ type DescribedKey = ReturnType<typeof describeKey> & {
 
 type NamedSource = readonly [name: DescribedKey['source'], source: KeySource];
 
-interface KeyStoreContext extends KeysContext {
-  /** Publishes a change to the other workers; resolves once they have it in force, or after a bound. */
-  readonly publish: (change: KeysChange) => Promise<void> | undefined;
-}
-
 /** The file, Redis, or both. */
 export class KeyStore {
   /** Resolves after the first poll of Redis. */
   readonly started: Promise<void> | undefined;
-  readonly #context: KeyStoreContext;
+  readonly #principals: Principals;
+  readonly #publishChange: (change: KeysChange) => Promise<void> | undefined;
   readonly #file: FileKeys | undefined;
   readonly #redis: RedisKeys | undefined;
 
-  /** Reads the file at once. Throws ConfigError when it is invalid and no other worker has a valid one. */
+  /**
+   * Reads the file at once. Throws ConfigError when it is invalid and no other worker has a valid one. `redis`: absent
+   * without keys in it. `publish`: to the other workers; resolves once they have the change in force, or after a bound.
+   */
   constructor(
-    { file, redis: isInRedis }: AccessConfig['keys'],
+    file: string | undefined,
     redis: AccessRedis | undefined,
-    context: KeyStoreContext,
+    context: KeysContext,
+    publish: (change: KeysChange) => Promise<void> | undefined,
   ) {
-    this.#context = context;
+    this.#principals = context.principals;
+    this.#publishChange = publish;
     this.#file = file === undefined ? undefined : new FileKeys(file, context);
-    this.#redis = isInRedis && redis !== undefined ? new RedisKeys(redis, context) : undefined;
+    this.#redis = redis && new RedisKeys(redis, context);
     this.started = this.#redis?.started;
   }
 
@@ -122,11 +123,11 @@ export class KeyStore {
   }
 
   #describe(key: KeyRecord, source: DescribedKey['source']): DescribedKey {
-    return { ...describeKey(key), source, inForce: this.#context.principals.isInForce(key, Date.now()) };
+    return { ...describeKey(key), source, inForce: this.#principals.isInForce(key, Date.now()) };
   }
 
   #requirePlan(plan: string): void {
-    const { plans } = this.#context.principals;
+    const { plans } = this.#principals;
     if (plans.has(plan)) return;
     throw new KeysFault('invalid', `plan: there is no such plan in access.plans${nearMissHint(plan, [...plans])}`);
   }
@@ -143,7 +144,7 @@ export class KeyStore {
   }
 
   async #publish(changes: readonly KeysChange[]): Promise<void> {
-    await Promise.all(changes.map(async (change) => this.#context.publish(change)));
+    await Promise.all(changes.map(async (change) => this.#publishChange(change)));
   }
 }
 
