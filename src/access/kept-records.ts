@@ -24,6 +24,16 @@ const messages = {
   usage: ['usage is kept on the disk again', 'usage is not kept on the disk, and a restart forgets it'],
 } as const;
 
+/** The place and the clock of counts that are kept over restarts. */
+export interface KeptCounts {
+  /** Absent: they last as long as the process. */
+  readonly folder?: string | undefined;
+  /** Records troubles of the folder. */
+  readonly journal?: Journal | undefined;
+  /** Unix time in ms. Default: the system's. */
+  readonly now?: (() => number) | undefined;
+}
+
 interface Source<Kept> {
   /** JSON, without a line break. */
   readonly lineOf: (record: Kept) => string;

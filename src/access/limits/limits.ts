@@ -87,7 +87,7 @@ export class PlanLimits {
       this.#shared = new PrimaryCounter(peers.limitService, this.#memory.quotas);
       store = peers.usageStore;
     } else {
-      const counts = new GatewayCounts({ folder, journal, onLost: metrics.lost, now });
+      const counts = new GatewayCounts({ folder, journal, now }, metrics.lost);
       this.#memory = counts.counter;
       store = counts.usage;
     }

@@ -2,6 +2,7 @@
 import type { Registry } from 'prom-client';
 import type { Journal } from '../../metrics/index.ts';
 import { createLostCounts } from '../access-metrics.ts';
+import type { KeptCounts } from '../kept-records.ts';
 import { LocalUsage } from '../usage/usage-store.ts';
 import type { PendingReport, UsageHolder, UsageQuery, UsageStore } from '../usage/usage-store.ts';
 import { periods } from './calendar.ts';
@@ -94,17 +95,6 @@ export class PrimaryCounter {
   }
 }
 
-interface GatewayCountsOptions {
-  /** Keeps quotas and usage over restarts; absent: they last as long as the process. */
-  readonly folder?: string | undefined;
-  /** Records troubles of the folder. */
-  readonly journal?: Journal | undefined;
-  /** Called when a quota's account is dropped within its month, or sums of usage, for want of room. */
-  readonly onLost?: ((what: 'quota' | 'usage') => void) | undefined;
-  /** Unix time in ms. Default: the system's. */
-  readonly now?: (() => number) | undefined;
-}
-
 /** Counts and usage of a gateway without Redis: in its single process, or in the primary, for all workers. */
 export class GatewayCounts {
   readonly counter: MemoryCounter;
@@ -112,15 +102,15 @@ export class GatewayCounts {
   /** The `settle` of each request in flight, by its id, of each live worker. */
   readonly #inFlight = new Map<number, Map<number, Counted['settle']>>();
 
-  constructor({ folder, journal, onLost, now }: GatewayCountsOptions = {}) {
-    const kept = { folder, journal, now };
-    this.counter = new MemoryCounter(1, new Quotas({ ...kept, onDropped: () => onLost?.('quota') }));
-    this.usage = new LocalUsage({ ...kept, onLost: () => onLost?.('usage') });
+  /** `onLost`: for want of room, a quota's account is dropped within its month, or sums of usage are. */
+  constructor(kept: KeptCounts = {}, onLost: (what: 'quota' | 'usage') => void = () => undefined) {
+    this.counter = new MemoryCounter(1, new Quotas({ ...kept, onDropped: () => onLost('quota') }));
+    this.usage = new LocalUsage(kept, () => onLost('usage'));
   }
 
   /** Counts of the primary, which registers what it loses. */
   static ofPrimary(folder: string | undefined, journal: Journal, registry: Registry): GatewayCounts {
-    return new GatewayCounts({ folder, journal, onLost: createLostCounts(registry) });
+    return new GatewayCounts({ folder, journal }, createLostCounts(registry));
   }
 
   /** The primary's end of one worker's `PrimaryPeers`, until `release`. */

@@ -2,8 +2,7 @@
  * Use of quotas by account and calendar period. Totals only grow within a period, so that two counts of one account join
  * by their maximum: a counter that lost some, or was away, is made good by the others.
  */
-import type { Journal } from '../../metrics/index.ts';
-import { KeptRecords } from '../kept-records.ts';
+import { type KeptCounts, KeptRecords } from '../kept-records.ts';
 import { Accounts } from './accounts.ts';
 import { Calendar, type CalendarDay, periods } from './calendar.ts';
 import { rounded } from './cost.ts';
@@ -109,17 +108,11 @@ export interface QuotaCharge {
   readonly nowMs: number;
 }
 
-interface QuotasOptions {
+interface QuotasOptions extends KeptCounts {
   /** Processes that share the rest of a quota while each counts alone. Default 1. */
-  readonly processes?: number | undefined;
-  /** Keeps the use over restarts. Default: it lasts as long as the process. */
-  readonly folder?: string | undefined;
-  /** Records troubles of the folder. */
-  readonly journal?: Journal | undefined;
+  readonly processes?: number;
   /** Called for an account with a key that is dropped within its month. */
-  readonly onDropped?: (() => void) | undefined;
-  /** Unix time in ms. Default: the system's. */
-  readonly now?: (() => number) | undefined;
+  readonly onDropped?: () => void;
 }
 
 /** The accounts of one process, bounded in number. */

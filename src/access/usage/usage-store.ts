@@ -1,7 +1,6 @@
 /** Usage as plain data: sums by hour and key, by day and holder, and their rows; and what keeps them in this process. */
 import { accessOperations } from '../../config/index.ts';
-import type { Journal } from '../../metrics/index.ts';
-import { KeptRecords } from '../kept-records.ts';
+import { type KeptCounts, KeptRecords } from '../kept-records.ts';
 import type { AccessOperation, Principal } from '../keys/principals.ts';
 import { rounded } from '../limits/cost.ts';
 
@@ -213,17 +212,6 @@ interface KeptSums<Subject> {
   reported?: Map<string, number>;
 }
 
-interface LocalUsageOptions {
-  /** Absent: usage lasts as long as the process. */
-  readonly folder?: string | undefined;
-  /** Records troubles of the folder. */
-  readonly journal?: Journal | undefined;
-  /** Sums are dropped for want of room. */
-  readonly onLost?: (() => void) | undefined;
-  /** Unix time in ms. Default: the system's. */
-  readonly now?: (() => number) | undefined;
-}
-
 /**
  * Usage of a gateway without Redis, in the process that keeps it for all, by hour and by day: the single one, or the primary
  * of workers. With a folder it outlives the process.
@@ -237,7 +225,8 @@ export class LocalUsage implements UsageStore {
   readonly #now: () => number;
   #droppedIn = '';
 
-  constructor({ folder, journal, onLost = () => undefined, now = Date.now }: LocalUsageOptions = {}) {
+  /** `onLost`: sums are dropped for want of room. */
+  constructor({ folder, journal, now = Date.now }: KeptCounts = {}, onLost: () => void = () => undefined) {
     this.#onLost = onLost;
     this.#now = now;
     if (folder === undefined) return;

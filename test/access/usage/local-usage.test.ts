@@ -58,17 +58,17 @@ test('days are of a key and tenant, whatever the plan; requests without a key ha
 
 test('a restart loses nothing, of a killed process neither; a torn last line is ignored', async (t) => {
   const folder = join(temporaryFolder(t), 'usage');
-  const first = new LocalUsage({ folder, now, onLost: lost });
+  const first = new LocalUsage({ folder, now }, lost);
   await first.add(report(1));
   await first.add(report(2, { hour: '2026-11-27T23' }));
   // Not closed: the lines are written at the end of the turn.
   await until(() => existsSync(fileOf(folder)) && readFileSync(fileOf(folder), 'utf8').split('\n').length > 4);
   appendFileSync(fileOf(folder), '["2026-11-28",["wallet-a","acme"],[["hit",9');
 
-  const second = new LocalUsage({ folder, now, onLost: lost });
+  const second = new LocalUsage({ folder, now }, lost);
   await second.add(report(1, { process: 'later' }));
   second.close();
-  const third = new LocalUsage({ folder, now, onLost: lost });
+  const third = new LocalUsage({ folder, now }, lost);
 
   assert.deepEqual(
     (await third.readDays(holder, '2026-11')).map(({ day, sums }) => [day, sums[0]?.[1].requests]),
@@ -112,7 +112,7 @@ test('a folder that cannot be written is reported once, and once when it can aga
   const troubles: unknown[] = [];
   const note = ({ reason }: { readonly reason?: unknown }): void => void troubles.push(reason);
   const journal = new Journal({ debug: note, info: note, warn: note, error: note });
-  const usage = new LocalUsage({ folder, now, onLost: lost, journal });
+  const usage = new LocalUsage({ folder, now, journal }, lost);
   await usage.add(report(1));
   await until(() => troubles.length === 1);
   await usage.add(report(2));
@@ -159,7 +159,7 @@ test('while a folder cannot be written, usage that is dropped from memory takes 
 
 test('a file that has grown is written anew while reports come, and loses none', async (t) => {
   const folder = temporaryFolder(t);
-  const usage = new LocalUsage({ folder, now, onLost: lost });
+  const usage = new LocalUsage({ folder, now }, lost);
   const keys = 4_000;
   let number = 0;
   const addAll = async (): Promise<void> => {
@@ -183,7 +183,7 @@ test('a file that has grown is written anew while reports come, and loses none',
   rounds += 1;
   usage.close();
 
-  const restored = new LocalUsage({ folder, now, onLost: lost });
+  const restored = new LocalUsage({ folder, now }, lost);
   for (const key of [0, 1, keys - 1]) {
     const [day] = await restored.readDays([`key-${key}`, `tenant-of-key-${key}`], '2026-11');
     assert.equal(day?.sums[0]?.[1].requests, 2 * rounds);
@@ -193,7 +193,7 @@ test('a file that has grown is written anew while reports come, and loses none',
 test('the turn of day and month: each day has its own sums, and days of before the last month go', async (t) => {
   const folder = temporaryFolder(t);
   let nowMs = Date.UTC(2026, 10, 30, 23, 59);
-  const store = new LocalUsage({ folder, now: () => nowMs, onLost: lost });
+  const store = new LocalUsage({ folder, now: () => nowMs }, lost);
   const usage = new Usage(store, lost, () => nowMs);
   t.after(() => usage.close());
   const key = principalOf(plan);
