@@ -190,7 +190,10 @@ export class TransactionStreams implements TailListener, PulseListener {
 
   /** Begins a walk of the streams, unless one goes on. */
   onBeat({ info }: PublishedState): void {
-    if (this.#settings.mode === 'off') return this.#endAll('reload');
+    if (this.#settings.mode === 'off') {
+      this.#endAll('reload');
+      return;
+    }
     const { next, isChecking } = this.#tail;
     const wasInStep = next !== undefined && next >= this.#reached;
     this.#reached = (info.version + 1n) as LedgerVersion;
@@ -203,7 +206,6 @@ export class TransactionStreams implements TailListener, PulseListener {
       this.#tailMovedMs = nowMs;
     }
     if (!this.#isFlushing) void this.#flush(nowMs);
-    return undefined;
   }
 
   async #flush(nowMs: number): Promise<void> {
