@@ -88,7 +88,7 @@ export class EventStreams {
       free();
     };
     this.#open[kind] += 1;
-    const stream = new EventStream(kind, received, this.#metrics.counts[kind], onEnded);
+    const stream = new EventStream(received, this.#metrics.counts[kind], onEnded);
     if (!stream.isOpen) stream.end('client');
     else {
       part.add(stream);
@@ -136,7 +136,6 @@ type StreamCounts = ReturnType<typeof createStreamMetrics>['counts'][StreamKind]
 
 /** A stream over one response. */
 export class EventStream implements EventSink {
-  readonly kind: StreamKind;
   readonly #request: Incoming;
   readonly #admitted: AdmittedRequest | undefined;
   readonly #response: Outgoing;
@@ -159,12 +158,10 @@ export class EventStream implements EventSink {
 
   /** Behind a head that the caller has written. `onEnded`: called once. */
   constructor(
-    kind: StreamKind,
     { request, response, admitted }: ReceivedHead,
     counts: StreamCounts,
     onEnded: (stream: EventStream, reason: EndReason) => void,
   ) {
-    this.kind = kind;
     this.#request = request;
     this.#admitted = admitted;
     this.#response = response;

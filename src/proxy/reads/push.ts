@@ -9,7 +9,7 @@ export type StreamKind = 'transactions' | 'ledger_info' | 'changes';
 /** Why a stream ended, as metrics label it. */
 export type EndReason = 'client' | 'slow' | 'drain' | 'revoked' | 'reload' | 'pruned' | 'failed';
 
-/** The writing end of one stream (proxy/http: event-stream.ts). */
+/** The writing end of one stream (proxy/http: event-streams.ts). */
 export interface EventSink {
   readonly isOpen: boolean;
   /** Bytes that the client has not taken. */
