@@ -9,7 +9,7 @@ import type { Fleet } from '../../upstream/index.ts';
 import type { Caller, EventSink, InfoBody, ReadResult, Reads, StreamKind } from '../reads/index.ts';
 import type { BodyReservation } from './bodies.ts';
 import type { EventStreams } from './event-streams.ts';
-import { type AnswerHeads, unchangedHead } from './heads.ts';
+import { type AnswerHeads, hasField, unchangedHead } from './heads.ts';
 import type { Incoming, Outgoing, ReceivedHead, Route } from './message.ts';
 import { acceptedCodings, conditionalTag, matchesTag, smallestCompressed } from './negotiate.ts';
 import type { ExchangeObserver, RequestSummary } from './observer.ts';
@@ -355,7 +355,7 @@ export class Exchange implements Caller, RequestSummary {
     const ledger = fleet.view.headers;
     const { origin } = this.headers;
     // A node's own refusal mostly names no time, and clients without one repeat at once.
-    if ((status === 503 || status === 429) && !names(head, 'retry-after')) head.push('Retry-After', '1');
+    if ((status === 503 || status === 429) && !hasField(head, 'retry-after')) head.push('Retry-After', '1');
     if (this.admitted !== undefined) head.push(...this.admitted.headers);
     if (origin !== undefined) head.push(...heads.cors.grant(origin, heads.cors.furtherIn([...head, ...ledger])));
     // Last: prepared hits join them with the date and the connection's headers, once for all requests of a moment.
@@ -370,7 +370,7 @@ export class Exchange implements Caller, RequestSummary {
    * bytes behind the request would become part of this one.
    */
   #endWhereHttpDoes(head: readonly string[]): void {
-    if (this.request.httpVersion === '1.0' && !names(head, 'content-length')) this.response.shouldKeepAlive = false;
+    if (this.request.httpVersion === '1.0' && !hasField(head, 'content-length')) this.response.shouldKeepAlive = false;
   }
 
   /** Records a node's work for this request alone. `gasUsed`: text of its header. */
@@ -424,8 +424,3 @@ const graceMs = 200;
 
 /** Bytes; larger bodies are cheaper written beside the head than copied behind it. */
 const largestJoined = 4 * 1024;
-
-/** Whether the flat headers hold one of this lower-case name. */
-function names(head: readonly string[], name: string): boolean {
-  return head.some((text, at) => at % 2 === 0 && text.toLowerCase() === name);
-}

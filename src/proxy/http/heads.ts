@@ -166,6 +166,11 @@ function granted(origin: string): readonly string[] {
   return ['Access-Control-Allow-Origin', origin, 'Access-Control-Allow-Credentials', 'true'];
 }
 
+/** Whether the flat headers hold one of this lower-case name. */
+export function hasField(head: readonly string[], name: string): boolean {
+  return head.some((text, at) => at % 2 === 0 && text.toLowerCase() === name);
+}
+
 /** Bytes that HTTP forbids in a field value (RFC 9110 5.5): a line feed would begin another header. */
 const forbiddenInValue = /[^\t -~\x80-\xff]/;
 

@@ -4,7 +4,7 @@
  */
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
-import { headText, LiveHeaders } from '../heads.ts';
+import { hasField, headText, LiveHeaders } from '../heads.ts';
 import type { Outgoing } from '../message.ts';
 import type { UnsentAnswers } from '../unsent-answers.ts';
 
@@ -213,7 +213,7 @@ export class FastResponse implements Outgoing {
   writeHead(status: number, head: readonly string[]): this {
     // Throws before anything is sent, so that an error answer remains possible.
     this.#head = headText(status, head);
-    this.#isChunked = !this.#isHead && status !== 204 && status !== 304 && !hasLength(head);
+    this.#isChunked = !this.#isHead && status !== 204 && status !== 304 && !hasField(head, 'content-length');
     this.statusCode = status;
     this.headersSent = true;
     return this;
@@ -289,7 +289,3 @@ function chunkOf(piece: Buffer): Buffer {
 }
 
 const endOfChunk = Buffer.from('\r\n');
-
-function hasLength(head: readonly string[]): boolean {
-  return head.some((text, at) => at % 2 === 0 && text.toLowerCase() === 'content-length');
-}
