@@ -11,15 +11,6 @@ import { pageHead, usagePage } from './usage-page.ts';
 
 type Principal = AdmittedRequest['principal'];
 
-/** The parts of a process that the pages report. */
-export interface OwnPagesContext {
-  readonly fleet: Pick<Fleet, 'isReady' | 'lost' | 'head' | 'chainId' | 'ledger'>;
-  /** Whether reads that memory does not hold are refused for want of time. */
-  readonly isOverloaded: () => boolean;
-  /** Absent: the endpoint is open, and there is no page of usage. */
-  readonly access: Access | undefined;
-}
-
 /** An answer, made anew from `untilMs` of `performance.now()` on. */
 interface OwnAnswer<Body> {
   readonly body: Body;
@@ -36,14 +27,22 @@ const json = 'application/json; charset=utf-8';
 
 /** Answers requests for the health of this process, and those of holders of keys. */
 export class OwnPages {
-  readonly #context: OwnPagesContext;
+  readonly #fleet: Fleet;
+  readonly #access: Access | undefined;
+  readonly #isOverloaded: () => boolean;
   #health: (OwnAnswer<string> & { readonly status: 200 | 503 }) | undefined;
   /** JSON by the client's address, where the plan bounds each; '' without. Never reject. */
   readonly #usage = new WeakMap<Principal, OwnAnswer<Map<string, Promise<string>>>>();
   #page = { header: '', html: '' };
 
-  constructor(context: OwnPagesContext) {
-    this.#context = context;
+  /**
+   * `access`: absent, there is no page of usage. `isOverloaded`: reads that memory does not hold are refused for want of
+   * time.
+   */
+  constructor(fleet: Fleet, access: Access | undefined, isOverloaded: () => boolean) {
+    this.#fleet = fleet;
+    this.#access = access;
+    this.#isOverloaded = isOverloaded;
   }
 
   /** Answers also while the process is overloaded: the answer costs less than its refusal. */
@@ -55,10 +54,10 @@ export class OwnPages {
   }
 
   #healthAt(nowMs: number) {
-    const { fleet, isOverloaded, access } = this.#context;
+    const fleet = this.#fleet;
     const { isReady, head, chainId, ledger } = fleet;
     const reportedAtMs = ledger.source?.window.observedAtMs;
-    const isWhole = isReady && fleet.lost === undefined && !isOverloaded() && access?.isRefusing !== true;
+    const isWhole = isReady && fleet.lost === undefined && !this.#isOverloaded() && this.#access?.isRefusing !== true;
     const facts = {
       status: !isReady ? 'unavailable' : isWhole ? 'serving' : 'degraded',
       chain_id: chainId,
@@ -72,7 +71,7 @@ export class OwnPages {
 
   /** Throws `GatewayError` 401 and 404. */
   serveUsage(exchange: Exchange): void | Promise<void> {
-    const { access } = this.#context;
+    const access = this.#access;
     if (access === undefined) throw new GatewayError('notFound', 'not found');
     const { admitted, headers } = exchange;
     if (wantsPage(headers.accept))

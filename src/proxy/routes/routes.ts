@@ -1,12 +1,13 @@
 /** The routes of the client port: each request is a read, a passed request, or an answer of the gateway's own. */
+import type { Access } from '../../access/index.ts';
 import { ownBytes } from '../../cache/index.ts';
 import { type AnswerForm, bodyTurns, GatewayError } from '../../ledger/index.ts';
-import { type Fleet, LargeAnswerError } from '../../upstream/index.ts';
+import { LargeAnswerError } from '../../upstream/index.ts';
 import { answerForm, CachedTarget, type Exchange, type Service, TargetCache, wantsEvents } from '../http/index.ts';
 import { isOfLatest, type Read, type ReadResult, type Reads, type SharedRead } from '../reads/index.ts';
 import { canonicalBytes, digestedBytes, digestInTurns, turnlessBytes } from './canonical-body.ts';
 import { Encoder, type EncoderContext } from './encoder.ts';
-import { OwnPages, type OwnPagesContext } from './own-pages.ts';
+import { OwnPages } from './own-pages.ts';
 import { type BodyRead, requireJson } from './parse-read.ts';
 import { PassThrough } from './pass-through.ts';
 import { Push } from './push.ts';
@@ -14,9 +15,11 @@ import { noRoute, routeNames } from './route-table.ts';
 import { type Match, type ParsedRequest, Router } from './router.ts';
 import { Submissions } from './submissions.ts';
 
-interface RoutesContext extends EncoderContext, OwnPagesContext {
-  readonly fleet: Fleet;
+interface RoutesContext extends EncoderContext {
   readonly reads: Reads;
+  /** Absent: the endpoint is open. */
+  readonly access: Access | undefined;
+  readonly isOverloaded: () => boolean;
   /** Empty, or `/v1`. */
   readonly basePath: string;
   /** Publishes an accepted transaction; the client's answer waits for its promise. */
@@ -43,7 +46,7 @@ export class Routes implements Service {
     this.#passThrough = new PassThrough(context.fleet, context.reads, this.#router);
     this.#encoder = new Encoder(context, this.#passThrough);
     this.#push = new Push(context.reads);
-    this.#ownPages = new OwnPages(context);
+    this.#ownPages = new OwnPages(context.fleet, context.access, context.isOverloaded);
   }
 
   match(method: string, target: string): Match {
