@@ -12,7 +12,8 @@ export interface PulseListener {
 /** The pulse of one process. A beat looks at the fleet only where no shared state is young enough. */
 export type Pulse = ReturnType<typeof createPulse>;
 
-const beatMs = 100;
+/** From beat to beat, in ms. */
+export const beatMs = 100;
 /** The largest age of a beat's state: under a looser bound of reads, streams are no later than this. */
 const mostAgeMs = 200;
 

@@ -10,7 +10,7 @@ import type { Freshness } from '../freshness.ts';
 import { chargeFailure, chargeRead, eventFrame, fanOut, sendState, type StreamClient } from '../push.ts';
 import type { Read, ReadResult } from '../read.ts';
 import type { Reader } from '../reader.ts';
-import type { Pulse, PulseListener } from './pulse.ts';
+import { beatMs, type Pulse, type PulseListener } from './pulse.ts';
 
 /** Bytes of a watched answer at most: two of them are a client's unread bytes. */
 const mostBytes = 512 * 1024;
@@ -18,8 +18,6 @@ const mostBytes = 512 * 1024;
 const mostInFlight = 32;
 /** Clients whose plans are asked to admit one read, in one turn. */
 const mostPayers = 8;
-/** In ms. A turn is late by one beat of the pulse at most, and the next one is not put off by that. */
-const beatMs = 100;
 /** Keys that have a turn at one beat, relative to its share of the interval: late ones catch up. */
 const haste = 1.25;
 
@@ -144,6 +142,7 @@ export class Watches implements PulseListener {
       if (left === 0 || nowMs < watch.turnMs + intervalMs) break;
       if (watch.isBusy) continue;
       left -= 1;
+      // A turn is late by one beat at most, and the next one is not put off by that.
       watch.turnMs = Math.max(watch.turnMs + intervalMs, nowMs - beatMs);
       watch.isBusy = true;
       this.#due.add(watch);
