@@ -76,9 +76,10 @@ export function countsSinceStart({ registry, access }: ProcessParts): Counts {
 /** The report of this process. `total`: `countsSinceStart` at `nowMs`, which `windows` have recorded. */
 export function statusOf(parts: ProcessParts, startedAtMs: number, windows: Windows, total: Counts, nowMs: number) {
   const { fleet, cache, clientPort, settings, journal, renewals } = parts;
-  const { chainId, head, oldest, headSpeed } = fleet.report();
+  const report = fleet.report();
+  const { chainId, head, oldest, headSpeed } = report;
   return {
-    ...readinessOf(parts),
+    ...readinessOf(parts, report),
     startedAtMs,
     chainId,
     head,
@@ -102,8 +103,9 @@ export function statusOf(parts: ProcessParts, startedAtMs: number, windows: Wind
 }
 
 /** See `Readiness`. */
-export function readinessOf({ fleet, cache, clientPort, routes, reads }: ProcessParts) {
-  const { isReady, outage, nodes, lost } = fleet.report();
+export function readinessOf(parts: ProcessParts, report = parts.fleet.report()) {
+  const { cache, clientPort, routes, reads } = parts;
+  const { isReady, outage, nodes, lost } = report;
   const { redis, store } = cache.status();
   return {
     isReady,
