@@ -13,11 +13,9 @@ import { TransactionStreams } from '../../../../src/proxy/reads/streams/transact
 import { LargeAnswerError } from '../../../../src/upstream/index.ts';
 import { fc } from '../../../support/fast-check.ts';
 import { ledgerInfo } from '../../../support/ledger-info.ts';
-import { answerOf, v } from '../../../support/pages.ts';
+import { answerOf, hashOf, transactionOf, v } from '../../../support/pages.ts';
 import { StreamTestClient } from '../../../support/stream-clients.ts';
 import { live, TestPulse } from '../../../support/test-pulse.ts';
-
-const hashOf = (version: bigint, history: string): string => `0x${history}${version.toString(16).padStart(63, '0')}`;
 
 function idsOf(first: number, end: number): readonly string[] {
   return Array.from({ length: end - first }, (_, index) => `${first + index}`);
@@ -93,10 +91,10 @@ class World {
     this.streams = new TransactionStreams(pages, freshness, tail, { needs }, pulse, settings);
   }
 
-  transaction(version: bigint, history = this.historyOf(version)): string {
+  transaction(version: bigint): string {
     const sender = version % 10n === 0n ? '0xa' : '0xb';
     const padding = 'x'.repeat(this.padding);
-    return JSON.stringify({ version: String(version), hash: hashOf(version, history), sender, padding });
+    return transactionOf(version, { history: this.historyOf(version), sender, padding });
   }
 
   async #load(read: Read): Promise<ReadResult> {
