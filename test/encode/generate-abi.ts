@@ -3,6 +3,7 @@
  * request that calls them. What it means is made up beside it for the reference encoder, as far as it means anything.
  */
 import type { ReferenceType } from './reference.ts';
+import { constraints } from './requests.ts';
 import { Random } from '../support/random.ts';
 
 export interface WorkCase {
@@ -156,8 +157,6 @@ function textOf(type: Type): string {
     }
   }
 }
-
-const constraints = (count: number): readonly unknown[] => Array.from({ length: count }, () => ({ constraints: [] }));
 
 function answersOf(structs: readonly Struct[], params: readonly string[], generics: number): Map<string, string> {
   const called = { name: 'f', is_entry: true, generic_type_params: constraints(generics), params };

@@ -11,6 +11,7 @@ export interface Call {
   readonly more?: string;
 }
 
+/** Type parameters of a function or struct, without abilities. */
 export const constraints = (count: number) => Array.from({ length: count }, () => ({ constraints: [] }));
 
 /** `more`: members of the ABI, in place of those of a module without structs. */

@@ -3,12 +3,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseViewBody } from '../../src/proxy/routes/canonical-body.ts';
-import { compileModule } from '../../src/encode/abi.ts';
 import { findAbiType } from '../../src/encode/abi-type.ts';
-import { encodeSubmission } from '../../src/encode/encode-submission.ts';
 import { Steps } from '../../src/encode/outcome.ts';
 import { JsonValue } from '../../src/ledger/json-value.ts';
 import { TypeTag } from '../../src/ledger/type-tag.ts';
+import { encodeBy, moduleOf } from '../encode/requests.ts';
 import { countWork, startCounting } from '../support/counted-work.ts';
 
 const list = (count: number, item: (index: number) => string): string =>
@@ -24,13 +23,7 @@ const readJson = (text: string) => JsonValue.canonical(JsonValue.parse(text));
 
 /** Encodes a call of a function that takes `params`, with `type` as its type argument. */
 function encode(params: readonly string[], values: string, types: readonly string[] = []) {
-  const called = { name: 'f', is_entry: true, generic_type_params: types.map(() => ({ constraints: [] })), params };
-  const abi = { address: '0xcafe', name: 'm', exposed_functions: [called], structs: [] };
-  const module = compileModule(JSON.stringify({ bytecode: '0x', abi }));
-  const call = `"function":"0xcafe::m::f","type_arguments":${JSON.stringify(types)},"arguments":[${values}]`;
-  const envelope = '"sequence_number":"0","max_gas_amount":"1","gas_unit_price":"1","expiration_timestamp_secs":"1"';
-  const body = `{"sender":"0x1",${envelope},"payload":{"type":"entry_function_payload",${call}}}`;
-  return encodeSubmission(body, { chainId: 4, signingDomain: 'APTOS', loadModule: () => Promise.resolve(module) });
+  return encodeBy(moduleOf(params, types.length), { types, values: `[${values}]` });
 }
 
 const rows: readonly (readonly [title: string, make: (n: number) => string, read: (text: string) => unknown])[] = [
