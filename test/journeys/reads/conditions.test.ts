@@ -1,10 +1,11 @@
 // If-None-Match: 304 to GET and HEAD, over every way that a request takes; a POST gets its answer.
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
-import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { test } from 'node:test';
+import { fakeNode } from '../../support/fake-node.ts';
 import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
 import { accessConfig, keysFile, testKey } from '../../support/keys.ts';
-import { askH1, askH2, authority, h2Session, type Asked, type Told } from '../../support/tls.ts';
+import type { Told } from '../../support/tls.ts';
+import { transports } from '../../support/transports.ts';
 
 const probe = '/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=900';
 const body = JSON.stringify({ function: '0x1::ledgergate_sample::version', type_arguments: [], arguments: [] });
@@ -26,34 +27,14 @@ const reads = [
   '/v1/info',
 ];
 
-type Ask = (asked: Asked) => Promise<Told>;
-
-/** Plain HTTP with and without the fast path, and HTTP/2. */
-const ways: Readonly<Record<string, (t: TestContext, node: FakeNode) => Promise<Ask>>> = {
-  'the front': (t, node) => plain(t, node, true),
-  'HTTP/1.1 without the front': (t, node) => plain(t, node, false),
-  async 'HTTP/2'(t, node) {
-    const certificates = authority(t);
-    const tls = certificates.certify('gateway');
-    const gateway = await testGateway(t, { full: [node], config: { listen: { tls } } });
-    const session = await h2Session(t, new URL(gateway.url).origin, certificates.ca);
-    return (asked) => askH2(session, asked);
-  },
-};
-
-async function plain(t: TestContext, node: FakeNode, fastPath: boolean): Promise<Ask> {
-  const gateway = await testGateway(t, { full: [node], config: { listen: { fastPath } } });
-  return (asked) => askH1(new URL(gateway.url).origin, asked);
-}
-
 function headerOf({ headers }: Told, wanted: string): string | undefined {
   return headers.find(([name]) => name === wanted)?.[1];
 }
 
-for (const [name, begin] of Object.entries(ways)) {
-  test(`conditions over ${name}`, async (t) => {
+for (const [transport, start] of Object.entries(transports)) {
+  test(`conditions over ${transport}`, async (t) => {
     const node = await fakeNode(t);
-    const ask = await begin(t, node);
+    const { ask } = await start(t, { full: [node] });
 
     await t.test('304 to GET and HEAD, 200 to the POST of a view, whose answer is not cacheable', async () => {
       const first = await ask({ path: probe });
