@@ -8,9 +8,9 @@ import { type AnswerLoad, ReadThrough } from '../../src/cache/read-through.ts';
 import { AnswerNames } from '../../src/cache/redis/redis-keys.ts';
 import { SharedTier } from '../../src/cache/redis/shared-tier.ts';
 import type { WriteOutcome } from '../../src/cache/write-behind.ts';
+import { until } from '../support/eventually.ts';
 import { answerOf, anyEpoch, keyAt, loadThrough } from '../support/answers.ts';
 import { linkTo } from '../support/redis-link.ts';
-import { until } from '../support/redis-replica.ts';
 import { noRedis, redisServer, type RedisServer } from '../support/redis-server.ts';
 import { watchStalls } from '../support/stalls.ts';
 
@@ -66,10 +66,7 @@ async function tiers(t: TestContext, timeoutMs = 1_000, server?: RedisServer) {
 /** The mark that replaces the lease, which lives for half a second; `null`: none, or this process saw it too late. */
 async function markAfterLease(server: RedisServer): Promise<string | null> {
   let mark: string | null = 'held';
-  await until(
-    'the lease ends',
-    async () => (mark = await server.run((client) => client.get(keys.lease(key)))) !== 'held',
-  );
+  await until(async () => (mark = await server.run((client) => client.get(keys.lease(key)))) !== 'held');
   return mark;
 }
 
@@ -84,7 +81,7 @@ test('an entry that another replica leaves damaged is overwritten by its followe
   assert.ok(record !== undefined);
   await server.run((client) => client.set(keys.lease(key), 'another'));
   const load = loadThrough(reads, key, nodeWith(answer));
-  await until('it has looked', () => lookups.length === 1);
+  await until(() => lookups.length === 1);
   const name = keys.answer(answer.digest);
   await server.run(async (client) => {
     await client.set(name, record.subarray(1));
@@ -97,7 +94,7 @@ test('an entry that another replica leaves damaged is overwritten by its followe
   });
 
   assert.equal((await load).origin, origin);
-  await until('it is written', () => outcomes.written === 1);
+  await until(() => outcomes.written === 1);
   assert.deepEqual(lookups, ['absent']);
   assert.deepEqual(await server.run((client) => client.getBuffer(name)), record);
 });
@@ -106,7 +103,7 @@ test('an answer that is kept without a load is shared as well', { skip: noRedis 
   const { server, reads, outcomes } = await tiers(t);
   const answer = answerOf(2_000);
   reads.keep(key, { answer, origin, head }, 60_000);
-  await until('it is written', () => outcomes.written === 1);
+  await until(() => outcomes.written === 1);
   const other = await tiers(t, 1_000, server);
   assert.equal((await loadThrough(other.reads, key, nodeWith(answer))).origin, 'redis');
 });
@@ -118,7 +115,7 @@ test('no replica waits for an answer that is too large to be shared', { skip: no
   await loadThrough(reads, key, nodeWith(answer));
   const mark = await markAfterLease(server);
   stalls.judge(mark === 'nothing', `${mark} after the lease`);
-  await until('it is given up', () => outcomes.dropped === 1);
+  await until(() => outcomes.dropped === 1);
 });
 
 test('an answer of a node below the last checkpoint is not shared', { skip: noRedis }, async (t) => {
@@ -134,9 +131,9 @@ test('an answer of a node below the last checkpoint is not shared', { skip: noRe
   assert.equal(await server.run((client) => client.exists(keys.page(key))), 0);
 
   memory.clear();
-  await until('its lease ends', async () => (await server.run((client) => client.exists(keys.lease(key)))) === 0);
+  await until(async () => (await server.run((client) => client.exists(keys.lease(key)))) === 0);
   await loadThrough(reads, key, nodeWith(answer, version));
-  await until('it is written', () => outcomes.written === 1);
+  await until(() => outcomes.written === 1);
   assert.equal(await server.run((client) => client.exists(keys.page(key))), 1);
 });
 
@@ -151,7 +148,7 @@ test('a provisional answer is in Redis once a second head has passed it', { skip
   await loadThrough(one.reads, key, ahead);
   assert.deepEqual([one.outcomes.written, one.reads.isProvisional(key)], [0, true]);
   one.reads.settle(7n);
-  await until('it is written', () => one.outcomes.written === 1);
+  await until(() => one.outcomes.written === 1);
 
   assert.equal((await loadThrough(other.reads, key, unasked)).origin, 'redis');
   assert.deepEqual([one.outcomes.written, one.reads.isProvisional(key)], [1, false]);
@@ -196,7 +193,7 @@ for (const [end, lease] of [
     if (end !== 'fails') caller.abort(new Error('gone'));
     await failed;
     const held = () => server.run((client) => client.get(keys.lease(key)));
-    await until('the lease has ended', async () => (await held()) === lease);
+    await until(async () => (await held()) === lease);
   });
 }
 
@@ -210,7 +207,7 @@ test(
     assert.deepEqual([tier.size.writes, outcomes], [1_024, { written: 0, failed: 0, dropped: 5_000 - 1_024 }]);
     assert.equal(done(), outcomes.dropped);
     server.resume();
-    await until('all are written', () => tier.size.writes === 0);
+    await until(() => tier.size.writes === 0);
     assert.deepEqual([outcomes.written, done(), tier.size.bytes], [1_024, 5_000, 0]);
 
     server.pause();
@@ -218,7 +215,7 @@ test(
     for (let count = 0; count < 40; count += 1) add(mebibyte);
     assert.ok(tier.size.bytes <= 32 * mebibyte && tier.size.bytes > 31 * mebibyte, `${tier.size.bytes} bytes`);
     server.resume();
-    await until('all are written', () => tier.size.writes === 0);
+    await until(() => tier.size.writes === 0);
     assert.equal(done(), 5_040);
   },
 );
@@ -231,7 +228,7 @@ test(
     // A body of one repeated byte is small when it is compressed.
     for (const body of [randomBytes(11 * mebibyte), Buffer.alloc(11 * mebibyte, 'x'), randomBytes(9 * mebibyte)])
       addBody(body);
-    await until('all have ended', () => tier.size.writes === 0);
+    await until(() => tier.size.writes === 0);
     assert.deepEqual(outcomes, { written: 2, failed: 0, dropped: 1 });
     assert.deepEqual(readable, [false, true, true]);
     const [page = '', ...pages] = await server.run((client) => client.keys('lg:*:4|*'));
@@ -244,7 +241,7 @@ test('an answer that cannot be encoded is a failure, and keeps no place', { skip
   const { tier, outcomes, readable, addBody, add } = await tiers(t, 1_000);
   addBody(Buffer.alloc(10), { status: 70_000 });
   add(10);
-  await until('all have ended', () => tier.size.writes === 0);
+  await until(() => tier.size.writes === 0);
   assert.deepEqual(outcomes, { written: 1, failed: 1, dropped: 0 });
   assert.deepEqual([readable, tier.size.bytes], [[false, true], 0]);
 });
@@ -253,7 +250,7 @@ test('writes to a server behind an open circuit fail at once', { skip: noRedis }
   const { server, tier, outcomes, add, done } = await tiers(t, 50);
   server.pause();
   for (let count = 0; count < 1_000; count += 1) add(2_000);
-  await until('nothing waits', () => tier.size.writes === 0);
+  await until(() => tier.size.writes === 0);
   assert.deepEqual([outcomes.written, outcomes.failed, done()], [0, 1_000, 1_000]);
   server.resume();
 });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { RedisConfig } from '../../src/config/config.ts';
-import { until as untilHolds } from './eventually.ts';
+import { until } from './eventually.ts';
 import {
   fetchReply,
   patient,
@@ -54,22 +54,15 @@ export async function replica(
   };
 }
 
-/** Resolves when `isSo` holds; its failure names `what`. */
-export function until(what: string, isSo: () => Promise<boolean> | boolean): Promise<void> {
-  return untilHolds(isSo).catch((error: unknown) => assert.fail(`${what}: ${String(error)}`));
-}
-
 /** Resolves when the gateway has written `count` answers to Redis. */
 export function written(gateway: TestGateway, count: number): Promise<void> {
   const sample = 'ledgergate_redis_writes_total{outcome="written"}';
-  return until(`${count} answers in Redis`, async () => (await gateway.metric(sample)) >= count);
+  return until(async () => (await gateway.metric(sample)) >= count);
 }
 
 /** Resolves when the gateway uses Redis, or when it has left it alone. */
 export function untilUp(gateway: TestGateway, isUp = true): Promise<void> {
-  return until(`Redis is ${isUp ? 'used' : 'left alone'}`, async () => {
-    return (await gateway.metric('ledgergate_redis_up')) === (isUp ? 1 : 0);
-  });
+  return until(async () => (await gateway.metric('ledgergate_redis_up')) === (isUp ? 1 : 0));
 }
 
 /** `count` versions from `first` on. */

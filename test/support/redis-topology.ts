@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { RedisTargetConfig } from '../../src/config/config.ts';
-import { until } from './redis-replica.ts';
+import { until } from './eventually.ts';
 import { freePort } from './free-port.ts';
 import { redisServer, RedisServer, type RedisTls, tlsLines } from './redis-server.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -36,7 +36,7 @@ export async function watchedServers(t: TestContext, tls?: RedisTls): Promise<Wa
   t.after(() => sentinel.kill());
   await sentinel.start();
   // A sentinel learns of replicas from the primary every ten seconds; without one there is nobody to fail over to.
-  await until('the sentinel knows the replica', async () => {
+  await until(async () => {
     const replicas = await sentinel.run((client) => client.call('SENTINEL', 'REPLICAS', 'mymaster'));
     const isLinked = (await second.run((client) => client.info('replication'))).includes('master_link_status:up');
     return isLinked && (replicas as unknown[]).length === 1;
@@ -74,7 +74,7 @@ export async function redisCluster(t: TestContext, tls?: RedisTls): Promise<Test
     for (const { port, tlsPort = port } of servers) await client.cluster('MEET', '127.0.0.1', tlsPort);
   });
   for (const server of servers) {
-    await until('every server knows the whole cluster', async () => {
+    await until(async () => {
       const info = await server.run((client) => client.cluster('INFO'));
       const facts = ['cluster_state:ok', `cluster_slots_assigned:${slotCount}`, 'cluster_known_nodes:3'];
       return facts.every((fact) => info.includes(fact));

@@ -4,8 +4,8 @@ import { EventEmitter } from 'node:events';
 import { test, type TestContext } from 'node:test';
 import type { RedisClient } from '../../../src/cache/redis/redis-source.ts';
 import { RedisLink, type TroubleChange } from '../../../src/cache/redis/redis-link.ts';
+import { until } from '../../support/eventually.ts';
 import { linkTo } from '../../support/redis-link.ts';
-import { until } from '../../support/redis-replica.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 
 /** A link to a real server, and its reports. */
@@ -30,7 +30,7 @@ test('a server that hangs is reported once, gets no commands, and is used again'
   assert.deepEqual([outcome, sent], [{ failure: 'closed' }, 0]);
   assert.equal(link.trouble('circuit open'), 'no answer within 50 ms');
   server.resume();
-  await until('it is used again', () => link.trouble('circuit open') === undefined);
+  await until(() => link.trouble('circuit open') === undefined);
   assert.deepEqual(
     reported.map(({ isOn, trouble }) => `${trouble} ${isOn}`),
     ['circuit open true', 'circuit open false'],
@@ -53,7 +53,7 @@ test('a caller short of time opens the circuit to a server beyond the bound', { 
   server.pause();
   const outcome = await link.read('key', (client) => client.get('key'), { untilMs: performance.now() + 10 });
   assert.deepEqual([outcome, reported], [{ failure: 'timeout' }, []]);
-  await until('it is reported', () => reported.length === 1);
+  await until(() => reported.length === 1);
   assert.equal(link.trouble('circuit open'), 'no answer within 50 ms');
   server.resume();
 });
@@ -61,10 +61,10 @@ test('a caller short of time opens the circuit to a server beyond the bound', { 
 test('a server that is away opens the circuit without a single command', { skip: noRedis }, async (t) => {
   const { server, link, reported } = await linked(t);
   await server.kill();
-  await until('it is reported', () => reported.length === 1);
+  await until(() => reported.length === 1);
   assert.match(link.trouble('circuit open') ?? '', /^connection (?:refused|cut)$|^the connection is lost$/);
   await server.start();
-  await until('it is used again', () => link.trouble('circuit open') === undefined);
+  await until(() => link.trouble('circuit open') === undefined);
 });
 
 test('a command of the client that throws at once is a failure like any other', { skip: noRedis }, async (t) => {
@@ -105,11 +105,11 @@ test('a server in trouble gets trials at growing pauses, the first good one ends
   const { link, state, fail } = troubled(t);
   const startMs = performance.now();
   await Promise.all([fail(), fail()]);
-  await until('two trials', () => state.trials.length === 2);
+  await until(() => state.trials.length === 2);
   const [first = 0, second = 0] = state.trials;
   assert.ok(first >= startMs + 95 && second >= startMs + 290, state.trials.map((ms) => ms - startMs).join());
   state.isWell = true;
-  await until('it is used again', () => link.trouble('circuit open') === undefined);
+  await until(() => link.trouble('circuit open') === undefined);
   assert.deepEqual(state.changes, [true, false]);
 });
 
@@ -119,6 +119,6 @@ test('a closed link sends no trial and reports no change', async (t) => {
   closed.link.close();
   closed.state.isWell = true;
   await other.fail();
-  await until('the other one has tried', () => other.state.trials.length === 2);
+  await until(() => other.state.trials.length === 2);
   assert.deepEqual([closed.state.trials, closed.state.changes], [[], [true]]);
 });

@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { connectRedis, connectSubscriber } from '../../../src/cache/redis/redis-source.ts';
+import { until } from '../../support/eventually.ts';
 import { listen } from '../../support/listen.ts';
-import { until } from '../../support/redis-replica.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 
 /** A client, and what it has sent since it was ready. Answers come only while `isOpen`. */
@@ -39,9 +39,9 @@ test('a command is sent before earlier ones are answered', { skip: noRedis }, as
   const { client, wire } = await watched(t);
   wire.isOpen = false;
   const first = client.get('first');
-  await until('the first is sent', () => wire.sent.join('').includes('first'));
+  await until(() => wire.sent.join('').includes('first'));
   const second = client.get('second');
-  await until('the second is sent', () => wire.sent.join('').includes('second'));
+  await until(() => wire.sent.join('').includes('second'));
   wire.release();
   wire.isOpen = true;
   assert.deepEqual(await Promise.all([first, second]), [null, null]);
@@ -94,12 +94,12 @@ test('a server that goes away while a subscription is renewed ends no process', 
 
   cuts.left = 3;
   proxy.cut();
-  await until('all are cut', () => cuts.left === 0);
+  await until(() => cuts.left === 0);
   const received = once(subscriber, 'message');
   const { Redis } = await import('ioredis');
   const publisher = new Redis(url);
   t.after(() => publisher.disconnect());
-  await until('it is subscribed', async () => (await publisher.publish('news', 'again')) === 1);
+  await until(async () => (await publisher.publish('news', 'again')) === 1);
 
   assert.deepEqual(await received, ['news', 'again']);
   assert.deepEqual(rejections, []);

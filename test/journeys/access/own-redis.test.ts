@@ -15,6 +15,7 @@ import {
 } from '../../support/gateway.ts';
 import { accessConfig, planConfig, type TestKey, testKey } from '../../support/keys.ts';
 import { changedKey, createdKey } from '../../support/keys-api.ts';
+import { untilUp } from '../../support/redis-replica.ts';
 import { noRedis, redisAt, type RedisServer, redisServer } from '../../support/redis-server.ts';
 
 /** A Redis with the user that a document has. */
@@ -93,7 +94,7 @@ async function world(t: TestContext, keys: readonly TestKey[]) {
       assert.equal(reloads.status?.result, 'applied');
     }
   };
-  for (const replica of replicas) await until(async () => (await replica.metric('ledgergate_redis_up')) === 1);
+  for (const replica of replicas) await untilUp(replica);
   return { cache, counts, replicas, lines, ask, choose };
 }
 
@@ -161,7 +162,7 @@ test('answers are in the one Redis, keys, limits and usage in the other', { skip
     await cache.kill();
     assert.deepEqual(await ask(third, from(61, 80)), { 200: 40, 429: 40 });
     assert.deepEqual(await fallbacksOf(replicas), before);
-    for (const replica of replicas) await until(async () => (await replica.metric('ledgergate_redis_up')) === 0);
+    for (const replica of replicas) await untilUp(replica, false);
     const { text } = await fetchReply(`${one.operationsUrl}/admin/usage?key=c`, { method: 'GET' });
     assert.equal((JSON.parse(text) as { source: string }).source, 'redis');
   });

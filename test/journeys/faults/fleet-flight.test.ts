@@ -4,9 +4,10 @@ import { test, type TestContext } from 'node:test';
 import { request } from 'undici';
 import { start } from '../../commands/command-line.ts';
 import { configFile } from '../../config/config-file.ts';
+import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import type { Reply } from '../../support/gateway.ts';
-import { readProbe, replica, until, untilUp, type Replica } from '../../support/redis-replica.ts';
+import { readProbe, replica, untilUp, type Replica } from '../../support/redis-replica.ts';
 import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 
@@ -63,7 +64,7 @@ test(
     await asked;
     const answered = clients(others, 100);
     // They wait for the other's read by now.
-    await until('all clients have come', async () => (await come(others)) === 100);
+    await until(async () => (await come(others)) === 100);
     doomed.kill();
 
     const replies = await answered;
@@ -93,9 +94,7 @@ async function process(t: TestContext, server: RedisServer, node: FakeNode) {
   const running = start(t, ['serve', '--config', configFile(t, JSON.stringify(config)), '--log-level', 'warn']);
   const [, url = ''] = await running.line(/^Clients: +(\S+) /);
   const [, operations = ''] = await running.line(/^Operations: +(\S+) /);
-  await until('it uses Redis', async () =>
-    /^ledgergate_redis_up 1$/m.test(await (await fetch(`${operations}/metrics`)).text()),
-  );
+  await until(async () => /^ledgergate_redis_up 1$/m.test(await (await fetch(`${operations}/metrics`)).text()));
   return { url, kill: () => void running.process.kill('SIGKILL') };
 }
 
@@ -156,6 +155,6 @@ test('a client that hangs up lets another gateway read', { skip: noRedis }, asyn
 
   stalls.judge(performance.now() - start < 700, 'it did not wait for the lease to run out');
   assert.equal(await gone, 'gone');
-  await until('no lease is left', async () => (await leases()).length === 0);
+  await until(async () => (await leases()).length === 0);
   assert.deepEqual([await turns([a], 'lead'), await turns([b], 'lead')], [1, 1]);
 });

@@ -5,6 +5,7 @@ import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { fetchReply, probe, probeAt, testGateway, type Reply, type TestGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
+import { written } from '../../support/redis-replica.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 
 test('an archive whose head is not believed answers what the others have pruned', async (t) => {
@@ -193,7 +194,7 @@ test(
     for (const asked of [path, list]) {
       for (const headers of forms) await first.get(asked, headers);
     }
-    await until(async () => (await first.metric('ledgergate_redis_writes_total{outcome="written"}')) >= 4);
+    await written(first, 4);
     for (const asked of [path, list]) {
       for (const headers of forms) {
         assert.equal((await second.get(asked, headers)).headers['cache-status'], 'ledgergate; hit; detail=redis');

@@ -7,7 +7,7 @@ import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { fetchReply, probe, probeAt, type Reply, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
-import { versions } from '../../support/redis-replica.ts';
+import { versions, written } from '../../support/redis-replica.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import { get } from '../../support/workers.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
@@ -106,9 +106,7 @@ for (const { how, end, begin, p99Ms, knownP99Ms } of ways) {
       const [filler, gateway] = [await gatewayOf(t, nodes, { redis }), await gatewayOf(t, nodes, { redis })];
       const [inRedis, inMemory] = [versions(1, 120), versions(201, 20)];
       for (const version of inRedis) await filler.get(probeAt(version));
-      await until(async () => {
-        return (await filler.metric('ledgergate_redis_writes_total{outcome="written"}')) >= inRedis.length;
-      });
+      await written(filler, inRedis.length);
       for (const version of inMemory) await gateway.get(probeAt(version));
       const before = await gateway.get(probeAt(201));
       assert.equal(before.headers['cache-status'], 'ledgergate; hit; detail=memory');

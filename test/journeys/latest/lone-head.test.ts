@@ -6,6 +6,7 @@ import { type Distort, distortingNode } from '../../support/distorting-node.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { probe, probeAt, type Reply, type TestGateway, testGateway } from '../../support/gateway.ts';
+import { untilUp } from '../../support/redis-replica.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { createSampleNode, type SampleNode } from '../../support/sample-node.ts';
 import { storeFolder } from '../../support/stores.ts';
@@ -151,7 +152,7 @@ test('where replicas wait for answers, the quiet second node is looked at', { sk
   const redis = redisAt(server.url, { timeoutMs: 1_000 });
   // No probe comes within the test.
   const gateway = await testGateway(t, { full: nodes, config: { cache: { redis } } });
-  await until(async () => (await gateway.metric('ledgergate_redis_up')) === 1);
+  await untilUp(gateway);
 
   await until(async () => {
     for (const node of nodes) node.clock.advance(1n);

@@ -18,6 +18,7 @@ import {
   type TestGateway,
   testGateway,
 } from '../../support/gateway.ts';
+import { written } from '../../support/redis-replica.ts';
 import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
 
 const hour = 3_600_000;
@@ -198,7 +199,7 @@ test('after a rollback Redis answers no kind of read of the earlier ledger', { s
   const reads = readsAt(fall.before - 200n);
   assert.equal(await historyOf(gateway, fall.before), '');
   await assertOf(gateway, node, reads);
-  await until(async () => (await gateway.metric('ledgergate_redis_writes_total{outcome="written"}')) >= reads.length);
+  await written(gateway, reads.length);
 
   await rollBack(node);
   growBack(node);

@@ -17,6 +17,7 @@ import {
   type LogLine,
   type Reply,
 } from '../../support/gateway.ts';
+import { written } from '../../support/redis-replica.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { vectorNode } from '../../support/vector-node.ts';
 
@@ -252,7 +253,7 @@ test('a hit in Redis has spans of its commands, without keys', { skip: noRedis }
   const [one, other] = [await scene(t, options), await scene(t, options)];
 
   const missed = await ask(one, probeAt(7));
-  await until(async () => (await one.gateway.metric('ledgergate_redis_writes_total{outcome="written"}')) > 0);
+  await written(one.gateway, 1);
   const found = await ask(other, probeAt(7));
 
   assert.equal(found.reply.headers['cache-status'], 'ledgergate; hit; detail=redis');

@@ -14,6 +14,7 @@ import {
   type TestGatewayOptions,
 } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
+import { untilUp, written } from '../../support/redis-replica.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import type { SampleFault } from '../../support/sample-faults.ts';
 import { submission } from '../../support/submission.ts';
@@ -365,13 +366,13 @@ test(
     const pending = await b.get(lookUp(hash));
     node.mempool.commitAll(850n);
     const committed = await b.get(lookUp(hash));
-    await until(async () => (await b.metric('ledgergate_redis_writes_total{outcome="written"}')) >= 1);
+    await written(b, 1);
     release();
     const waited = await wait;
 
     assert.deepEqual([pending, committed, waited].map(isPending), [true, false, false]);
     const third = await testGateway(t, { full: [node], config });
-    await until(async () => (await third.metric('ledgergate_redis_up')) === 1);
+    await untilUp(third);
     const before = calls(node);
     const shared = await third.get(waitFor(hash));
     assert.equal(shared.headers['cache-status'], 'ledgergate; hit; detail=redis');

@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { RedisTargetConfig } from '../../../src/config/config.ts';
 import { askPurge, purge } from '../../support/admin.ts';
-import { eventually, until } from '../../support/eventually.ts';
+import { eventually } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { type LogLine, nodeAndGateway, testGateway, type TestGateway } from '../../support/gateway.ts';
+import { written } from '../../support/redis-replica.ts';
 import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
 import type { Ending } from '../../support/temporary-folder.ts';
 
@@ -69,13 +70,6 @@ async function pair(t: Ending) {
   const node = await fakeNode(t, { head: 10_000n });
   const [a, b] = [await replica(t, single(server), node), await replica(t, single(server), node)];
   return { server, node, a, b };
-}
-
-const writes = (gateway: TestGateway): Promise<number> =>
-  gateway.metric('ledgergate_redis_writes_total{outcome="written"}');
-
-async function written(gateway: TestGateway, count: number): Promise<void> {
-  await until(async () => (await writes(gateway)) >= count);
 }
 
 const everything = [probeOf('0x1', 7), probeOf('0x1', 9000), probeOf('0x10', 7), coin, '/view?ledger_version=7'];
@@ -187,7 +181,7 @@ for (const [name, request, expected] of scopes) {
     assert.ok(both !== undefined);
     const { node, a, b } = both;
     await purge(a, { everything: true });
-    const before = await writes(a);
+    const before = await a.metric('ledgergate_redis_writes_total{outcome="written"}');
     await sources(a, everything);
     await written(a, before + everything.length);
     assert.deepEqual(

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import calculateSlot from 'cluster-key-slot';
+import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import {
   readProbe,
@@ -10,7 +11,6 @@ import {
   replica,
   sourceOf,
   sourcesOf,
-  until,
   untilUp,
   versions,
   written,
@@ -102,7 +102,7 @@ test('one server of a cluster hangs: what the others hold still comes from Redis
 
   hung!.resume();
   await untilUp(b);
-  await until('the closing is logged', () => b.redisLog.length === 2);
+  await until(() => b.redisLog.length === 2);
 });
 
 // Redis behind sentinels: a primary dies, and its successor is used.
@@ -115,12 +115,12 @@ test('failover: reads go on, and writes go to the new primary', { skip: noRedis 
   await sourcesOf(a, versions(1, 5));
   await written(a, 5);
   assert.deepEqual(await sourcesOf(b, versions(1, 2)), new Set(['redis']));
-  await until('the replica has all', async () => (await second.run((client) => client.dbsize())) >= 6);
+  await until(async () => (await second.run((client) => client.dbsize())) >= 6);
 
   await primary.kill();
   await Promise.all([readsThroughFault(a, versions(100, 20)), readsThroughFault(b, versions(200, 20))]);
   await untilUp(a, false);
-  await until('the successor takes over', async () => (await second.run((client) => client.role()))[0] === 'master');
+  await until(async () => (await second.run((client) => client.role()))[0] === 'master');
   await Promise.all([untilUp(a), untilUp(b)]);
 
   // Entries that the old primary had replicated are still found, and new ones are shared.

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { Redis } from 'ioredis';
+import { until } from '../../support/eventually.ts';
 import { delayProxy } from '../../support/delay-proxy.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { freePort } from '../../support/free-port.ts';
@@ -11,7 +12,6 @@ import {
   replica,
   sourceOf,
   sourcesOf,
-  until,
   untilUp,
   versions,
   written,
@@ -115,7 +115,7 @@ test('a gateway starts before a Redis that hangs, for longer than connections la
   const a = await replica(t, server.url, { nodes: [await fakeNode(t)] });
   await readsThroughFault(a, versions(10, 10));
   assert.equal((await a.readiness()).redis.state, 'degraded');
-  await until('the first connection is given up', () => a.redisLog.length === 1);
+  await until(() => a.redisLog.length === 1);
   server.resume();
   await untilUp(a);
   assert.deepEqual(a.redisLog, [circuitOpen, answersAgain]);
@@ -143,9 +143,7 @@ test('Redis is emptied: both gateways work on, and reads are written anew', { sk
   assert.deepEqual(await sourcesOf(b, versions(4, 2)), new Set(['node']));
   await written(b, 2);
   // The name of the history is lost as well, until one of them publishes it again.
-  await until('the history is back', () =>
-    server.run(async (client) => (await client.hlen('lg:history:1.nogenesis')) > 0),
-  );
+  await until(() => server.run(async (client) => (await client.hlen('lg:history:1.nogenesis')) > 0));
   const c = await replica(t, server.url, { nodes: [await fakeNode(t)] });
   assert.deepEqual(await sourcesOf(c, versions(4, 2)), new Set(['redis']));
   assert.deepEqual([a.redisLog, b.redisLog], [[], []]);
@@ -240,7 +238,7 @@ test('a damaged entry is a miss, is counted, and is replaced', { skip: noRedis }
       assert.equal(sourceOf(await readProbe(reader, 7, account)), 'node');
       assert.equal(await reader.metric('ledgergate_redis_lookups_total{outcome="damaged"}'), index + 1);
       assert.equal((await reader.readiness()).redis.state, 'up');
-      await until('no write waits', async () => (await reader.metric('ledgergate_redis_pending_writes')) === 0);
+      await until(async () => (await reader.metric('ledgergate_redis_pending_writes')) === 0);
 
       assert.equal(sourceOf(await readProbe(next, 7, account)), 'redis');
       assert.equal(node.requestsTo('resource'), asked + 3);

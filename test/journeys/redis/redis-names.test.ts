@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { recordedTransactions } from '../../../src/sample/recorded.ts';
+import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
-import { readProbe, replica, sourceOf, until, untilUp, written } from '../../support/redis-replica.ts';
+import { readProbe, replica, sourceOf, untilUp, written } from '../../support/redis-replica.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 
 /** A node of a ledger with this first transaction; recorded ones have no hash. */
@@ -91,5 +92,5 @@ test('a committed transaction from Redis is kept no longer than its first reader
   assert.equal(sourceOf(await b.get(path)), 'redis');
   assert.equal(sourceOf(await b.get(path)), 'memory');
   // In memory alone it would be kept for ten minutes more.
-  await until('it is asked for anew', async () => sourceOf(await b.get(path)) === 'node');
+  await until(async () => sourceOf(await b.get(path)) === 'node');
 });

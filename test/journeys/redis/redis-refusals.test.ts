@@ -2,17 +2,10 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { until } from '../../support/eventually.ts';
 import { purge } from '../../support/admin.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import {
-  readsThroughFault,
-  replica,
-  sourcesOf,
-  until,
-  untilUp,
-  versions,
-  written,
-} from '../../support/redis-replica.ts';
+import { readsThroughFault, replica, sourcesOf, untilUp, versions, written } from '../../support/redis-replica.ts';
 import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
 import { redisCluster } from '../../support/redis-topology.ts';
 
@@ -56,7 +49,7 @@ test(
     assert.ok(refused > 0 && refused < 12, `${refused} refused writes for 50 reads`);
 
     await server.run((client) => client.config('SET', 'maxmemory', '0'));
-    await until('writes are taken', async () => (await a.metric('ledgergate_redis_writable')) === 1);
+    await until(async () => (await a.metric('ledgergate_redis_writable')) === 1);
     assert.deepEqual(a.redisLog, [refuses, takesAgain]);
     await sourcesOf(a, versions(200, 2));
     await written(a, 7);
@@ -74,14 +67,14 @@ test(
     await server.run((client) => client.replicaof('127.0.0.1', primary.port));
     await sourcesOf(writer, versions(1, 5));
     await written(writer, 5);
-    await until('the replica has all', async () => (await server.run((client) => client.dbsize())) >= 6);
+    await until(async () => (await server.run((client) => client.dbsize())) >= 6);
 
     const both = [await replica(t, server.url, { nodes: [node] }), await replica(t, server.url, { nodes: [node] })];
     for (const gateway of both) {
       await untilUp(gateway);
       assert.deepEqual(await sourcesOf(gateway, versions(1, 5)), new Set(['redis']));
       await readsThroughFault(gateway, versions(100, 30));
-      await until('the refusal is seen', async () => (await gateway.metric('ledgergate_redis_writable')) === 0);
+      await until(async () => (await gateway.metric('ledgergate_redis_writable')) === 0);
       await untilUp(gateway);
       assert.equal((await gateway.readiness()).status, 200);
     }
@@ -91,12 +84,12 @@ test(
 
     // Connecting anew may find a new primary. It is done once, and not again with every write that is tried.
     const [connections, tried] = [await connectionsOf(server), await errorsOf(server, 'READONLY')];
-    await until('writes are tried again', async () => (await errorsOf(server, 'READONLY')) >= tried + 3);
+    await until(async () => (await errorsOf(server, 'READONLY')) >= tried + 3);
     assert.deepEqual(await connectionsOf(server), connections);
 
     await server.run((client) => client.replicaof('NO', 'ONE'));
     for (const gateway of both) {
-      await until('writes are taken', async () => (await gateway.metric('ledgergate_redis_writable')) === 1);
+      await until(async () => (await gateway.metric('ledgergate_redis_writable')) === 1);
       assert.deepEqual(
         gateway.redisLog.filter((line) => line === refuses || line === takesAgain),
         [refuses, takesAgain],
