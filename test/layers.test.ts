@@ -1,11 +1,11 @@
 /** Rooms import down only, and through doors (CONTRIBUTING.md): lint refuses each other step, and circles. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { temporaryFolder } from './support/temporary-folder.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const oxlint = join(root, 'node_modules/oxlint/bin/oxlint');
@@ -17,8 +17,7 @@ interface Diagnostic {
 
 /** Lints made-up files, by path below a root of their own, under the project's rules. */
 async function lint(t: TestContext, files: Readonly<Record<string, string>>): Promise<readonly string[]> {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-layers-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder(t);
   copyFileSync(join(root, '.oxlintrc.json'), join(folder, '.oxlintrc.json'));
   for (const [path, text] of Object.entries(files)) {
     mkdirSync(dirname(join(folder, path)), { recursive: true });

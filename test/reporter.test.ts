@@ -1,17 +1,16 @@
 // The reporter of `npm test`, on a run of its own.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { temporaryFolder } from './support/temporary-folder.ts';
 
 const reporter = fileURLToPath(new URL('../scripts/test-reporter.ts', import.meta.url));
 
 test('a run is a count, failures at once and whole, and the closing lines that CI reads', (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-reporter-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder(t);
   const text = `
     const { test, suite } = require('node:test');
     test('that passes', () => {});

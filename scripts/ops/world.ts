@@ -9,7 +9,7 @@ import { LedgerVersion } from '../../src/ledger/version.ts';
 import { gatewayProcess, type GatewayProcess } from '../../test/support/gateway-process.ts';
 import { keysFile, testKey, type KeysFile } from '../../test/support/keys.ts';
 import { redisServer, type RedisServer } from '../../test/support/redis-server.ts';
-import { storeFolder } from '../../test/support/stores.ts';
+import { temporaryFolder } from '../../test/support/temporary-folder.ts';
 import { authority } from '../../test/support/tls.ts';
 import type { CleanUp } from './clean-up.ts';
 
@@ -76,7 +76,7 @@ export async function startWorld(cleanUp: CleanUp): Promise<World> {
   const tls = root.certify('gateway');
   const gateway = await gatewayProcess(t, {
     full: [],
-    config: configOf({ full, archive }, { store: storeFolder(t), redis, keys, tls }),
+    config: configOf({ full, archive }, { store: temporaryFolder(t), redis, keys, tls }),
   });
   return { full, archive, redis, keys, key: key.text, gateway, ca: root.ca, head: () => ledger.read().version };
 }

@@ -1,8 +1,7 @@
 /** What the commands of the documents run against: a fleet, a gateway, Redis, and a folder with the command itself in it. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import type { TestContext } from 'node:test';
@@ -11,6 +10,7 @@ import { testGateway } from '../support/gateway.ts';
 import { accessConfig, keysFile, planConfig } from '../support/keys.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
 import { repository } from './snippets.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 export interface World {
   /** `text` with the addresses of the documents replaced by those that answer here. */
@@ -37,8 +37,7 @@ export async function snippetWorld(t: TestContext): Promise<World> {
   const open = accessConfig({ keys: { file: keys, redis: false }, plans: { open: planConfig() }, anonymous: 'open' });
   const gateway = await testGateway(t, { full: [full], archival: [archival], access: open }, 'aptos');
   const redis = noRedis === false ? (await redisServer(t)).url : 'redis://127.0.0.1:1';
-  const root = mkdtempSync(join(tmpdir(), 'ledgergate-snippets-'));
-  t.after(() => rmSync(root, { recursive: true, force: true }));
+  const root = temporaryFolder(t);
   const bin = commandsIn(root);
   const config = `dialect: aptos\nupstreams: [{ name: full-a, url: "${full.url}" }]\n`;
   const addresses: readonly (readonly [RegExp, string])[] = [

@@ -1,12 +1,12 @@
 // examples/ledgergate.service, as systemd itself reads it.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { test } from 'node:test';
 import { repository } from './snippets.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const unit = readFileSync(`${repository}examples/ledgergate.service`, 'utf8');
 const checklist = readFileSync(`${repository}docs/production-checklist.md`, 'utf8');
@@ -22,8 +22,7 @@ function valueOf(name: string): string {
 const skip = spawnSync('systemd-analyze', ['--version']).status !== 0 && 'systemd-analyze is not installed';
 
 test('systemd knows every setting, and the exposure of the service is small', { skip }, (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-systemd-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t);
   const file = join(folder, 'ledgergate.service');
   // The command has to exist.
   writeFileSync(file, unit.replace('/usr/local/bin/ledgergate', process.execPath));

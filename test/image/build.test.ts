@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, globSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
-import { before, test, type TestContext } from 'node:test';
+import { after, before, test, type TestContext } from 'node:test';
 import { start } from '../commands/command-line.ts';
 import {
   buildStages,
@@ -12,22 +12,23 @@ import {
   isOffline,
   parseStages,
   root,
-  temporaryFolder,
   wordsOf,
   type Built,
 } from '../support/dockerfile.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { assertRuns } from '../support/runs.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const stages = parseStages(dockerfile);
 const final = stages.at(-1);
 assert.ok(final !== undefined);
+const stageFolder = temporaryFolder({ after });
 let built: Built | undefined;
 
 before(
   () => {
     try {
-      built = buildStages(stages, temporaryFolder('image')).get(final.name);
+      built = buildStages(stages, stageFolder).get(final.name);
     } catch (error) {
       if (!isOffline(error)) throw error;
     }

@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
-import { before, test } from 'node:test';
-import { installMs, isOffline, root, runPolitely, temporaryFolder } from '../support/dockerfile.ts';
+import { after, before, test } from 'node:test';
+import { installMs, isOffline, root, runPolitely } from '../support/dockerfile.ts';
 import { assertPrints, assertRuns, nodeVersions, withoutNode } from '../support/runs.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
-const folder = temporaryFolder('npm');
+const folder = temporaryFolder({ after });
 const installed = join(folder, 'installed');
 let offline: string | false = false;
 

@@ -2,16 +2,17 @@
 import assert from 'node:assert/strict';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { parse } from 'yaml';
 import { notes, prepare, setOrigin } from '../../scripts/release.ts';
-import { root, temporaryFolder } from '../support/dockerfile.ts';
+import { root } from '../support/dockerfile.ts';
 import { render, withoutHelm, container } from '../support/helm.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const files = ['package.json', 'package-lock.json', 'Dockerfile', 'CHANGELOG.md', 'helm/ledgergate'];
 
-function copy(): string {
-  const folder = temporaryFolder('release');
+function copy(t: TestContext): string {
+  const folder = temporaryFolder(t);
   for (const file of files) {
     mkdirSync(join(folder, dirname(file)), { recursive: true });
     cpSync(join(root, file), join(folder, file), { recursive: true });
@@ -21,8 +22,8 @@ function copy(): string {
 
 const textOf = (folder: string, file: string): string => readFileSync(join(folder, file), 'utf8');
 
-test('prepare sets one version everywhere; notes are the changes since the last one', () => {
-  const folder = copy();
+test('prepare sets one version everywhere; notes are the changes since the last one', (t) => {
+  const folder = copy(t);
 
   prepare(folder, '7.8.9', '2030-01-02');
 
@@ -37,8 +38,8 @@ test('prepare sets one version everywhere; notes are the changes since the last 
   assert.equal(notes(folder, 'v7.8.9'), unreleased.trim());
 });
 
-test('a tag of another version is refused, and so is a version without changes or of another form', () => {
-  const folder = copy();
+test('a tag of another version is refused, and so is a version without changes or of another form', (t) => {
+  const folder = copy(t);
   prepare(folder, '7.8.9', '2030-01-02');
   cpSync(join(root, 'Dockerfile'), join(folder, 'Dockerfile'));
 
@@ -47,8 +48,8 @@ test('a tag of another version is refused, and so is a version without changes o
   assert.throws(() => prepare(folder, 'v8', '2030-01-02'), /expected a version such as 1\.2\.3/);
 });
 
-test('a published chart has the image beside it, and the package its repository', { skip: withoutHelm() }, () => {
-  const folder = copy();
+test('a published chart has the image beside it, and the package its repository', { skip: withoutHelm() }, (t) => {
+  const folder = copy(t);
 
   setOrigin(folder, 'https://github.com/Some/Gate');
 

@@ -1,7 +1,6 @@
 /** What `docker build` would do with the project's Dockerfile, in a folder instead of an image: no engine is needed. */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, existsSync, mkdirSync, readFileSync, realpathSync, rmSync, symlinkSync } from 'node:fs';
 import { basename, delimiter, join, resolve } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
@@ -164,13 +163,6 @@ function cleanEnvironment(into: string): Record<string, string> {
 
 const ofTheCheckout =
   /^(npm_(package|lifecycle|config_local_prefix|command|execpath)|INIT_CWD|NODE_(ENV|OPTIONS|TEST|COMPILE_CACHE))/;
-
-/** A folder that goes when the process of the tests ends. */
-export function temporaryFolder(name: string): string {
-  const folder = mkdtempSync(join(tmpdir(), `ledgergate-${name}-`));
-  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 /** True where npm said that it could not reach its registry: that is no fault of what is tested. */
 export function isOffline(error: unknown): boolean {

@@ -6,8 +6,6 @@ import type { CacheKey } from '../../src/cache/key.ts';
 import { AnswerStore } from '../../src/cache/store/store.ts';
 import { until } from './eventually.ts';
 
-export { temporaryFolder as storeFolder } from './temporary-folder.ts';
-
 const place: CurrentEpoch = {
   ledger: '4.test',
   epoch: { id: '0k3v9aq2', bornMs: 1, before: [], checkpoint: { version: 0n, root: '' } },

@@ -22,13 +22,13 @@ import {
   type WriteBatch,
 } from '../../../src/cache/store/rows.ts';
 import { answerOf } from '../../support/answers.ts';
-import { storeFolder } from '../../support/stores.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 /** Less than the config allows: a test fills it at once. */
 const leastBytes = 16 * 1024 * 1024;
 
 function opened(t: TestContext, maxBytes = leastBytes) {
-  const path = pathOf(storeFolder(t), 1);
+  const path = pathOf(temporaryFolder(t), 1);
   const place = { path, isShared: true };
   const writer = new StoreWriter(place, maxBytes);
   const reader = new StoreReader(place);

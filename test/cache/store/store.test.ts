@@ -16,12 +16,13 @@ import { Claim } from '../../../src/cache/store/thread.ts';
 import { Address } from '../../../src/ledger/type-tag.ts';
 import { answerOf, keyAt, loadThrough } from '../../support/answers.ts';
 import { eventually, until } from '../../support/eventually.ts';
-import { leastBytes, openStore, startStore, storeFolder } from '../../support/stores.ts';
+import { leastBytes, openStore, startStore } from '../../support/stores.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const key = keyAt(7n);
 
 test('another process of the gateway and the next start find an answer, and a close leaves no log of writes', async (t) => {
-  const folder = storeFolder(t);
+  const folder = temporaryFolder(t);
   const first = await openStore(t, { folder, isShared: true });
   const second = await openStore(t, { folder, isShared: true });
   const large = answerOf('large'.repeat(12_000));
@@ -39,7 +40,7 @@ test('another process of the gateway and the next start find an answer, and a cl
 });
 
 test('an answer of another epoch, of an unknown ledger, or from a node below the checkpoint is not used', async (t) => {
-  const folder = storeFolder(t);
+  const folder = temporaryFolder(t);
   const confirmed = { version: 0n, root: '' };
   const placeOf = (id: string, before: CurrentEpoch['epoch']['before'] = []): CurrentEpoch => {
     return { ledger: '4.test', epoch: { id, bornMs: 1, before, checkpoint: confirmed } };
@@ -63,7 +64,7 @@ test('an answer of another epoch, of an unknown ledger, or from a node below the
 });
 
 test('a purge of each scope holds for every process, and after a restart', async (t) => {
-  const folder = storeFolder(t);
+  const folder = temporaryFolder(t);
   const [first, second] = [
     await openStore(t, { folder, isShared: true }),
     await openStore(t, { folder, isShared: true }),
@@ -92,7 +93,7 @@ test('a purge of each scope holds for every process, and after a restart', async
 });
 
 test('a store that is closed drops what comes, finds nothing, and confirms no purge', async (t) => {
-  const { store, write, find } = await openStore(t, { folder: storeFolder(t) });
+  const { store, write, find } = await openStore(t, { folder: temporaryFolder(t) });
   const closed = store.close();
 
   assert.equal(await write(key, answerOf('a')), false);
@@ -104,7 +105,7 @@ test('a store that is closed drops what comes, finds nothing, and confirms no pu
 });
 
 test('a record whose type is damaged is a miss, and is overwritten', async (t) => {
-  const folder = storeFolder(t);
+  const folder = temporaryFolder(t);
   const path = join(folder, 'answers-1.db');
   const before = await openStore(t, { folder });
   const answer = answerOf('b'.repeat(300));
@@ -125,7 +126,7 @@ test('a record whose type is damaged is a miss, and is overwritten', async (t) =
 });
 
 test('a mutable answer is found while its lifetime lasts, and not once a clock set back has made that longer', async (t) => {
-  const { write, find } = await openStore(t, { folder: storeFolder(t) });
+  const { write, find } = await openStore(t, { folder: temporaryFolder(t) });
   await write(key, answerOf('mutable', { lifetimeMs: mutableTtlMs }));
   await write(keyAt(8n), answerOf('final'));
   const now = Date.now();
@@ -143,7 +144,7 @@ test('a mutable answer is found while its lifetime lasts, and not once a clock s
 });
 
 test('a file that is damaged while it is used is replaced by the next one, and a purge of it holds', async (t) => {
-  const folder = storeFolder(t);
+  const folder = temporaryFolder(t);
   const [first, second] = [
     await openStore(t, { folder, isShared: true }),
     await openStore(t, { folder, isShared: true }),
@@ -164,7 +165,7 @@ test('a file that is damaged while it is used is replaced by the next one, and a
 });
 
 test('a purge reaches the file that another process has begun since', async (t) => {
-  const folder = storeFolder(t);
+  const folder = temporaryFolder(t);
   const [first, second] = [
     await openStore(t, { folder, isShared: true }),
     await openStore(t, { folder, isShared: true }),
@@ -179,7 +180,7 @@ test('a purge reaches the file that another process has begun since', async (t) 
 });
 
 test('without its log of writes a file is given up: a confirmed purge may have been in it', async (t) => {
-  const folder = storeFolder(t);
+  const folder = temporaryFolder(t);
   const { store, write, find } = await openStore(t, { folder });
   await write(key, answerOf('a'));
   rmSync(join(folder, 'answers-1.db-wal'));
@@ -190,13 +191,13 @@ test('without its log of writes a file is given up: a confirmed purge may have b
 });
 
 test('a folder above the one of the store is not created', async (t) => {
-  const { store, faults } = startStore(t, { folder: join(storeFolder(t), 'deeper', 'store') });
+  const { store, faults } = startStore(t, { folder: join(temporaryFolder(t), 'deeper', 'store') });
   await until(() => faults.length > 0);
   assert.match(store.fault ?? '', /^its folder cannot be used/);
 });
 
 test('a second gateway waits for the folder, takes it over, and makes up for its purge', async (t) => {
-  const folder = storeFolder(t);
+  const folder = temporaryFolder(t);
   const first = await openStore(t, { folder, run: 'one' });
   await first.write(key, answerOf('a'));
   const second = startStore(t, { folder, run: 'two' });
@@ -212,7 +213,7 @@ test('a second gateway waits for the folder, takes it over, and makes up for its
 });
 
 test('a bound below the size of the file replaces it', async (t) => {
-  const folder = storeFolder(t);
+  const folder = temporaryFolder(t);
   const before = await openStore(t, { folder, maxBytes: 2 * leastBytes });
   await before.store.close();
   const file = new DatabaseSync(join(folder, 'answers-1.db'));
@@ -244,7 +245,7 @@ test('a thread that ends is started again, and its works fail meanwhile', async 
 
 test('of the works and reports of damage that a thread has not come to yet, a bounded number waits', async (t) => {
   const sent: unknown[] = [];
-  const { store } = await openStore(t, { folder: storeFolder(t) });
+  const { store } = await openStore(t, { folder: temporaryFolder(t) });
   const post = t.mock.method(Worker.prototype, 'postMessage', (message: unknown) => void sent.push(message));
   const results: boolean[] = [];
   for (let purge = 0; purge < 70; purge += 1)
@@ -265,7 +266,7 @@ function claimOf(t: TestContext, folder: string, run: string): Claim {
 }
 
 test('the processes of one gateway share a folder, and keep another gateway out until the last one has left', (t) => {
-  const folder = storeFolder(t);
+  const folder = temporaryFolder(t);
   const [first, second, other] = ['one', 'one', 'two'].map((run) => claimOf(t, folder, run));
 
   assert.deepEqual([first?.take(), second?.take(), other?.take()], [true, true, false]);
@@ -277,7 +278,7 @@ test('the processes of one gateway share a folder, and keep another gateway out 
 });
 
 test('a claim whose file was replaced is taken anew: another gateway may have the other file', (t) => {
-  const folder = storeFolder(t);
+  const folder = temporaryFolder(t);
   const [first, other] = [claimOf(t, folder, 'one'), claimOf(t, folder, 'two')];
   assert.equal(first.take(), true);
 
@@ -288,7 +289,7 @@ test('a claim whose file was replaced is taken anew: another gateway may have th
 });
 
 test('a damaged claim is replaced, and so is one without its table', (t) => {
-  const folder = storeFolder(t);
+  const folder = temporaryFolder(t);
   const path = join(folder, 'claim.db');
   writeFileSync(path, 'no database at all, but a text that is longer than its header'.repeat(20));
   const claim = claimOf(t, folder, 'one');
@@ -303,7 +304,7 @@ test('a damaged claim is replaced, and so is one without its table', (t) => {
 });
 
 test('a file with a log of writes in place of the claim keeps the other gateway out as well', (t) => {
-  const folder = storeFolder(t);
+  const folder = temporaryFolder(t);
   const [path, swapped] = [join(folder, 'claim.db'), join(folder, 'swapped.db')];
   const file = new DatabaseSync(swapped);
   file.exec('pragma journal_mode = wal; create table claim (run text not null)');
@@ -400,7 +401,7 @@ const origin = { upstream: 'node', tookMs: 1, version: undefined, retryAfter: un
 const node: AnswerLoad = () => Promise.resolve({ answer: answerOf('after'), origin, head: 7n });
 
 test('a read that the store answers during a purge is not left in memory', async (t) => {
-  const { store, write } = await openStore(t, { folder: storeFolder(t) });
+  const { store, write } = await openStore(t, { folder: temporaryFolder(t) });
   await write(key, answerOf('before'));
   const memory = new MemoryCache(2 ** 20);
   const reads = new ReadThrough(memory, store, undefined);

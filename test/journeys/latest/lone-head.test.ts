@@ -9,7 +9,7 @@ import { probe, probeAt, type Reply, type TestGateway, testGateway } from '../..
 import { untilUp } from '../../support/redis-replica.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { createSampleNode, type SampleNode } from '../../support/sample-node.ts';
-import { storeFolder } from '../../support/stores.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 // Answers above the second newest head serve from memory, and nothing holds them for final before another node is there.
 
@@ -129,7 +129,7 @@ for (const tier of ['store', 'redis'] as const) {
     const [ahead, behind] = await pair(t, 20n);
     const cache =
       tier === 'store'
-        ? { store: { path: storeFolder(t), maxBytes: 64 * 1024 * 1024 } }
+        ? { store: { path: temporaryFolder(t), maxBytes: 64 * 1024 * 1024 } }
         : { redis: redisAt((await redisServer(t)).url, { timeoutMs: 1_000 }) };
     const gateway = await testGateway(t, { full: [ahead, behind], config: { upstream, cache } });
     await until(async () => (await gateway.metric(`ledgergate_${tier}_up`)) === 1);

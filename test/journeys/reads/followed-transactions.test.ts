@@ -10,7 +10,7 @@ import { cutPage } from '../../../src/proxy/reads/follower/page.ts';
 import { until } from '../../support/eventually.ts';
 import { type FakeNode, fakeNode, type FakeNodeOptions } from '../../support/fake-node.ts';
 import { fetchReply, type Reply, testConfig, testGateway, type TestGatewayOptions } from '../../support/gateway.ts';
-import { storeFolder } from '../../support/stores.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
 import { submission } from '../../support/submission.ts';
 
 const memory = 'ledgergate; hit; detail=memory';
@@ -200,7 +200,7 @@ test('of a node that is suspected or gone no page is used', async (t) => {
 });
 
 test('the store has what was asked for, and nothing else of a page', async (t) => {
-  const store = { path: storeFolder(t), maxBytes: 64 * 1024 * 1024 };
+  const store = { path: temporaryFolder(t), maxBytes: 64 * 1024 * 1024 };
   const { node, get, close, operationsUrl } = await followedNode(t, { cache: { store } });
   await until(async () => (await metricsAt(operationsUrl)).includes('store_up 1\n'));
   await get(byVersion(890n));
