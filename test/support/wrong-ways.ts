@@ -1,6 +1,7 @@
 /** Ways in which one node is wrong while others are well. */
 import { gzipSync } from 'node:zlib';
 import type { Asked, Distort, Said } from './distorting-node.ts';
+import { errorBody } from './error-body.ts';
 
 /** Reads are distorted, and looks at the ledger info are not: the node tells its ledger and seems well. */
 const toReads =
@@ -12,7 +13,7 @@ const toReads =
 const isLedgerHeader = (name: string): boolean => name.startsWith('x-node-');
 
 function error(code: string): Buffer {
-  return Buffer.from(JSON.stringify({ message: 'm', error_code: code, vm_error_code: null }));
+  return Buffer.from(errorBody(code));
 }
 
 interface Status {

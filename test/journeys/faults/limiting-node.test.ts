@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { errorBody } from '../../support/error-body.ts';
 import { eventually, until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { pooledGet, probeAt, testGateway, twoTiers } from '../../support/gateway.ts';
@@ -108,18 +109,18 @@ test('after a pause an accepted submission brings the node back as well', async 
 
 const ledger = ledgerHeaders({ version: 90_000n, oldest: 50_000n });
 
-function error(code: string): string {
-  return JSON.stringify({ message: 'm', error_code: code, vm_error_code: null });
-}
-
 for (const [what, answer, reason] of [
-  ['api_disabled', { status: 403, body: error('api_disabled') }, 'refused'],
-  ['410 for what its headers show as held', { status: 410, body: error('version_pruned'), headers: ledger }, 'error'],
+  ['api_disabled', { status: 403, body: errorBody('api_disabled') }, 'refused'],
+  [
+    '410 for what its headers show as held',
+    { status: 410, body: errorBody('version_pruned'), headers: ledger },
+    'error',
+  ],
   [
     '410 for a version that its headers show as pruned',
     {
       status: 410,
-      body: error('version_pruned'),
+      body: errorBody('version_pruned'),
       headers: ledgerHeaders({ version: 90_001n, oldest: 89_000n }),
     },
     undefined,

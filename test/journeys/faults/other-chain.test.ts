@@ -4,6 +4,7 @@ import { test, type TestContext } from 'node:test';
 import type { ReceivedRequest } from '../../../src/sample/sample-node.ts';
 import { call } from '../../commands/command-line.ts';
 import { configFile } from '../../config/config-file.ts';
+import { errorBody } from '../../support/error-body.ts';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
@@ -315,7 +316,6 @@ test('in a fleet of both dialects the odd node is down, is an error of the log, 
 
 // A node that knows no route of a read has a wrong base path or older software: it decides nothing about the ledger.
 
-const error = (code: string): string => JSON.stringify({ message: 'not found', error_code: code, vm_error_code: null });
 const view = JSON.stringify({ function: '0x1::coin::balance', type_arguments: [], arguments: [] });
 const reads = [
   probeAt(60_000),
@@ -346,7 +346,7 @@ test('the only node has a wrong base path: every read gets 503 with this reason,
 
 /** The node's software is older than the route of a balance. */
 function lacksBalances(node: FakeNode, status: number): void {
-  const body = error('web_framework_error');
+  const body = errorBody('web_framework_error', 'not found');
   node.faults.add({ kind: 'answer', status, body }, { when: ({ route }) => route === 'balance' });
 }
 

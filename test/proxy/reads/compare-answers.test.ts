@@ -8,6 +8,7 @@ import {
   type AnswerComparison,
   type FinalAnswer,
 } from '../../../src/proxy/reads/audits.ts';
+import { errorBody } from '../../support/error-body.ts';
 
 function answer(status: number, text: string): FinalAnswer {
   const body = Buffer.from(text, 'latin1');
@@ -15,8 +16,7 @@ function answer(status: number, text: string): FinalAnswer {
 }
 
 const ok = (text: string): FinalAnswer => answer(200, text);
-const absent = (code: string, message: string): FinalAnswer =>
-  answer(404, JSON.stringify({ message, error_code: code, vm_error_code: null }));
+const absent = (code: string, message: string): FinalAnswer => answer(404, errorBody(code, message));
 
 const rows: readonly (readonly [what: string, one: FinalAnswer, other: FinalAnswer, AnswerComparison])[] = [
   ['the same bytes', ok('{"a":"1"}'), ok('{"a":"1"}'), 'equal'],

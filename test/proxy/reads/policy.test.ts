@@ -12,6 +12,7 @@ import {
   type ReadFacts,
 } from '../../../src/proxy/reads/policy.ts';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
+import { errorBody } from '../../support/error-body.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
 
 const resource: ReadFacts = { operation: 'resource', form: 'json', version: LedgerVersion.of(500n) };
@@ -48,10 +49,6 @@ function decides(decision: Decision, read: ReadFacts, status: number, cases: rea
 
 function as(contentType: string): Pick<AnswerFacts, 'headers'> {
   return { headers: { 'content-type': contentType } };
-}
-
-function error(code: string): string {
-  return JSON.stringify({ message: 'm', error_code: code, vm_error_code: null });
 }
 
 function headOf(version: bigint, oldest = 100n): Pick<AnswerFacts, 'info'> {
@@ -108,11 +105,11 @@ decides('other form', resource, 200, [
 decides('other form', view, 200, [['JSON that breaks off after a value', '[{"a":1}']]);
 decides('other form', { ...resource, ...bcs }, 200, [['JSON where BCS was asked', '{}', as(json)]]);
 
-const noResource = error('resource_not_found');
-const noModule = error('module_not_found');
+const noResource = errorBody('resource_not_found');
+const noModule = errorBody('module_not_found');
 
 for (const operation of ['table_item', 'raw_table_item'] as const)
-  decides('stored', { ...resource, operation }, 404, [['no such table item', error('table_item_not_found')]]);
+  decides('stored', { ...resource, operation }, 404, [['no such table item', errorBody('table_item_not_found')]]);
 decides('stored', resource, 404, [
   ['no such resource', noResource],
   ['no such resource, at the head', noResource, headOf(500n)],
@@ -129,10 +126,10 @@ decides('version not reached', module, 404, [['no such module, above the head', 
 decides('no version', { ...resource, ...unpinned }, 404, [['no such resource, unpinned', noResource]]);
 decides('no ledger headers', resource, 404, [['no such resource, without ledger headers', noResource, noHeaders]]);
 decides('error not final', resource, 404, [
-  ['no such version', error('version_not_found')],
-  ['no such account', error('account_not_found')],
+  ['no such version', errorBody('version_not_found')],
+  ['no such account', errorBody('account_not_found')],
   ['no such module, for a resource', noModule],
-  ['no such route', error('web_framework_error')],
+  ['no such route', errorBody('web_framework_error')],
   ['not found, with a page', '<html>'],
   ['not found, body cut off', '{"error_code":"resource_not_found"'],
   ['not found, not an object', '"resource_not_found"'],
@@ -144,18 +141,18 @@ decides('error not final', view, 404, [
   ['not found, of a view without a code', '{}'],
 ]);
 
-decides('status', resource, 410, [['pruned', error('version_pruned')]]);
-decides('status', resource, 400, [['refused input', error('invalid_input')]]);
-decides('status', view, 400, [['a view that aborts', error('invalid_input')]]);
-decides('status', resource, 403, [['an output form switched off', error('api_disabled')]]);
-decides('status', view, 403, [['a view that the filter refuses', error('invalid_input')]]);
-decides('status', resource, 429, [['too many requests', error('rate_limited')]]);
+decides('status', resource, 410, [['pruned', errorBody('version_pruned')]]);
+decides('status', resource, 400, [['refused input', errorBody('invalid_input')]]);
+decides('status', view, 400, [['a view that aborts', errorBody('invalid_input')]]);
+decides('status', resource, 403, [['an output form switched off', errorBody('api_disabled')]]);
+decides('status', view, 403, [['a view that the filter refuses', errorBody('invalid_input')]]);
+decides('status', resource, 429, [['too many requests', errorBody('rate_limited')]]);
 decides('status', resource, 500, [
-  ['a broken node', error('internal_error')],
+  ['a broken node', errorBody('internal_error')],
   ['a broken node that names a final error', noResource],
 ]);
 decides('status', resource, 502, [['a bad gateway', '<html>']]);
-decides('status', resource, 503, [['an overloaded node', error('internal_error')]]);
+decides('status', resource, 503, [['an overloaded node', errorBody('internal_error')]]);
 decides('status', resource, 302, [['a redirection', '{}']]);
 decides('status', resource, 202, [['accepted', '{}']]);
 decides('status', resource, 206, [['a part of the content', '{}']]);
@@ -185,8 +182,8 @@ decides('not committed', transaction, 200, [
   ['a list instead of a transaction', `[${committed()}]`],
 ]);
 decides('other form', transaction, 200, [['a transaction cut off', committed().slice(0, -1)]]);
-decides('status', transaction, 404, [['an unknown transaction', error('transaction_not_found')]]);
-decides('status', transaction, 500, [['a transaction lookup that failed', error('internal_error')]]);
+decides('status', transaction, 404, [['an unknown transaction', errorBody('transaction_not_found')]]);
+decides('status', transaction, 500, [['a transaction lookup that failed', errorBody('internal_error')]]);
 decides('no ledger headers', transaction, 200, [['a transaction without ledger headers', committed(), noHeaders]]);
 decides('unframed body', transaction, 200, [
   ['a transaction that ends with the connection', committed(), { isFramed: false }],

@@ -1,5 +1,6 @@
 /** Faults of a node: each begins here and ends with `ChaosNode.heal`. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { errorBody } from '../error-body.ts';
 import type { SampleFault, FaultLimits } from '../sample-faults.ts';
 import type { Random } from '../random.ts';
 import type { Mangle } from '../fault-proxy.ts';
@@ -36,10 +37,10 @@ export const nodeFaults: readonly NodeFault[] = [
   },
   onSome('resets connections', { kind: 'reset' }),
   { name: 'refuses connections', begin: ({ proxy }) => proxy.refuse() },
-  onSome('answers 500', { kind: 'answer', status: 500, body: errorBody('internal_error') }),
+  onSome('answers 500', { kind: 'answer', status: 500, body: errorBody('internal_error', 'a fault of this run') }),
   onSome('answers 502 with a page', { kind: 'answer', status: 502, body: '<h1>Bad', contentType: 'text/html' }),
   onSome('answers 503', { kind: 'unavailable' }),
-  onSome('sheds load', { kind: 'answer', status: 503, body: errorBody('overloaded') }),
+  onSome('sheds load', { kind: 'answer', status: 503, body: errorBody('overloaded', 'a fault of this run') }),
   onSome('answers 429', { kind: 'answer', status: 429, body: 'slow down', contentType: 'text/plain' }),
   onSome('answers 200 with a page', { kind: 'html' }),
   onSome('cuts bodies off', { kind: 'truncated body' }),
@@ -116,8 +117,4 @@ function mangled(name: string, headers: Readonly<Record<string, (value: string) 
 function sometimes(random: Random, mangle: Mangle): Mangle {
   const share = 30 + random.below(71);
   return (head) => (random.below(100) < share ? mangle(head) : head);
-}
-
-function errorBody(code: string): string {
-  return JSON.stringify({ message: 'a fault of this run', error_code: code, vm_error_code: null });
 }

@@ -5,6 +5,7 @@ import { JsonBody } from '../../../src/ledger/answer-body.ts';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
 import type { Need } from '../../../src/upstream/select/ranking.ts';
 import { classifyAnswer, errorCodeOf, type AnswerClass } from '../../../src/upstream/dispatch/classify.ts';
+import { errorBody } from '../../support/error-body.ts';
 
 const version: Need = { kind: 'version', version: LedgerVersion.of(5n) };
 const head: Need = { kind: 'head' };
@@ -13,10 +14,6 @@ const transaction: Need = { kind: 'transaction' };
 function answer(status: number, text: string | Buffer = '{}') {
   const body = Buffer.from(text);
   return { status, body, json: new JsonBody(body) };
-}
-
-function error(code: string, message = 'm'): string {
-  return JSON.stringify({ message, error_code: code, vm_error_code: null });
 }
 
 /** Status, error code, and the class for a read at a version, of the head, and of a transaction. */
@@ -49,17 +46,17 @@ const errors: readonly (readonly [number, string, AnswerClass, AnswerClass, Answ
 
 for (const [status, code, ...expected] of errors) {
   test(`${status} ${code}: ${expected.join(', ')} for a version, the head, a transaction`, () => {
-    const verdicts = [version, head, transaction].map((need) => classifyAnswer(answer(status, error(code)), need));
+    const verdicts = [version, head, transaction].map((need) => classifyAnswer(answer(status, errorBody(code)), need));
     assert.deepEqual(verdicts, expected);
   });
 }
 
 test('an unknown block by height or version is a fact about the node alone', () => {
-  const unknown = answer(404, error('block_not_found'));
+  const unknown = answer(404, errorBody('block_not_found'));
   const block = { kind: 'block', height: 5n } as const;
   const verdicts = [block, version, head].map((need) => classifyAnswer(unknown, need));
   assert.deepEqual(verdicts, ['behind', 'behind', 'final']);
-  assert.equal(classifyAnswer(answer(404, error('resource_not_found')), block), 'final');
+  assert.equal(classifyAnswer(answer(404, errorBody('resource_not_found')), block), 'final');
 });
 
 test('a body of another form is judged by its status', () => {
@@ -82,8 +79,8 @@ test('a body of another form is judged by its status', () => {
 });
 
 test('an unknown transaction is a fact about the node alone', () => {
-  assert.equal(classifyAnswer(answer(404, error('transaction_not_found')), version), 'behind');
-  assert.equal(classifyAnswer(answer(404, error('transaction_not_found')), transaction), 'absent');
+  assert.equal(classifyAnswer(answer(404, errorBody('transaction_not_found')), version), 'behind');
+  assert.equal(classifyAnswer(answer(404, errorBody('transaction_not_found')), transaction), 'absent');
   assert.equal(classifyAnswer(answer(404, '\x1f\x8b'), transaction), 'absent');
 });
 
@@ -97,7 +94,7 @@ const prunedMessages = [
 
 for (const message of prunedMessages) {
   test(`a 500 with ${JSON.stringify(message)} reports a pruned version, except for the head`, () => {
-    const body = error('internal_error', message);
+    const body = errorBody('internal_error', message);
     const verdicts = [version, transaction, head].map((need) => classifyAnswer(answer(500, body), need));
     assert.deepEqual(verdicts, ['pruned', 'pruned', 'failed']);
   });
@@ -105,10 +102,10 @@ for (const message of prunedMessages) {
 
 test('a 500 reports a pruned version only in the specified body', () => {
   for (const body of [
-    error('internal_error', 'unprunedness'),
-    error('internal_error', 'Function 0x1::pruned::T failed'),
-    error('internal_error', 'Struct 0x1::version::is_pruned not found at version 5'),
-    error('internal_error', 'version 5 of 0x1::has::been_pruned'),
+    errorBody('internal_error', 'unprunedness'),
+    errorBody('internal_error', 'Function 0x1::pruned::T failed'),
+    errorBody('internal_error', 'Struct 0x1::version::is_pruned not found at version 5'),
+    errorBody('internal_error', 'version 5 of 0x1::has::been_pruned'),
     '<html>pruned',
     '{"message":"pruned"}',
     '{"message":["version 5 has been pruned"],"error_code":"internal_error"}',
@@ -118,7 +115,7 @@ test('a 500 reports a pruned version only in the specified body', () => {
   ]) {
     assert.equal(classifyAnswer(answer(500, body), version), 'failed', body);
   }
-  assert.equal(classifyAnswer(answer(503, error('internal_error', 'pruned')), version), 'failed');
+  assert.equal(classifyAnswer(answer(503, errorBody('internal_error', 'pruned')), version), 'failed');
 });
 
 test('410 means pruned with any body', () => {
@@ -138,7 +135,7 @@ test('every success is final: validateAnswer finds its faults', () => {
 });
 
 test('the error code is read from the specified body only', () => {
-  assert.equal(errorCodeOf(answer(404, error('resource_not_found'))), 'resource_not_found');
+  assert.equal(errorCodeOf(answer(404, errorBody('resource_not_found'))), 'resource_not_found');
   for (const body of [
     '',
     '{',
@@ -154,13 +151,13 @@ test('the error code is read from the specified body only', () => {
 });
 
 test('health_check_failed is final for a health check alone', () => {
-  const unhealthy = answer(503, error('health_check_failed'));
+  const unhealthy = answer(503, errorBody('health_check_failed'));
   assert.equal(classifyAnswer(unhealthy, head, true), 'final');
   assert.deepEqual(
     [version, head, transaction].map((need) => classifyAnswer(unhealthy, need)),
     ['failed', 'failed', 'failed'],
   );
-  for (const body of [error('overloaded'), '']) {
+  for (const body of [errorBody('overloaded'), '']) {
     assert.equal(classifyAnswer(answer(503, body), head, true), 'failed');
   }
 });

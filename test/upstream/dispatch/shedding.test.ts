@@ -3,16 +3,13 @@ import { test } from 'node:test';
 import { JsonBody } from '../../../src/ledger/answer-body.ts';
 import { Dialect } from '../../../src/ledger/ledger-headers.ts';
 import { findShedding } from '../../../src/upstream/dispatch/classify.ts';
+import { errorBody } from '../../support/error-body.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 
 const epochMs = Date.parse('2026-03-01T12:00:00Z');
 const ledger = Object.fromEntries(
   Object.entries(ledgerHeaders({ version: 900n })).map(([name, value]) => [name.toLowerCase(), value]),
 );
-
-function error(code: string): string {
-  return JSON.stringify({ message: 'm', error_code: code, vm_error_code: null });
-}
 
 /** Without `text`: the body was not read. */
 function found(status: number, headers: Record<string, string> = {}, text?: string) {
@@ -46,7 +43,7 @@ for (const line of answers.trim().split('\n')) {
   const [status = '', sent = '', code = '', expected] = line.split('|').map((cell) => cell.trim());
   test(`${status} ${code} ${sent && `with ${sent}`}: ${expected}`, () => {
     const headers = { '': {}, ledger, 'retry-after': { 'retry-after': '1' } }[sent];
-    const body = code === '' ? undefined : code === 'empty' ? '' : error(code);
+    const body = code === '' ? undefined : code === 'empty' ? '' : errorBody(code);
     const shedding = found(Number(status), headers, body);
     const by = shedding?.isOfNode === true ? 'the node' : 'the node or a proxy';
     assert.equal(shedding === undefined ? 'no refusal' : by, expected);

@@ -12,6 +12,7 @@ import type { Caller, Read, ReadResult, Source } from '../../../../src/proxy/rea
 import type { Reader } from '../../../../src/proxy/reads/reader.ts';
 import { Watches } from '../../../../src/proxy/reads/streams/watches.ts';
 import type { ReportedState } from '../../../../src/upstream/shared-states.ts';
+import { errorBody } from '../../../support/error-body.ts';
 import { readResource, readView } from '../../../support/reads.ts';
 import { StreamTestClient } from '../../../support/stream-clients.ts';
 import { live, TestPulse } from '../../../support/test-pulse.ts';
@@ -128,10 +129,6 @@ function resultOf([status, body]: readonly [number, string], version: bigint | u
   };
   const facts = { isProvisional: false, isLatest: false, ageSeconds: 0, source };
   return { entry: createEntry(content, true), version: version as LedgerVersion | undefined, ...facts };
-}
-
-function errorBody(code: string, message = 'm'): string {
-  return JSON.stringify({ message, error_code: code, vm_error_code: null });
 }
 
 /** A plan's client: admits so many reads of nodes, and records what they were charged. */
