@@ -3,10 +3,9 @@ import type { IncomingMessage } from 'node:http';
 import type { Registry } from 'prom-client';
 import { type AccessConfig, ConfigError } from '../config/index.ts';
 import { CancelToken, GatewayError } from '../ledger/index.ts';
-import type { Journal } from '../metrics/index.ts';
+import type { Journal, SharedFiles } from '../metrics/index.ts';
 import { type AccessMetrics, createAccessMetrics, type Right } from './access-metrics.ts';
 import { clientOf, countedNetwork } from './keys/client-address.ts';
-import type { KeysPeers } from './keys/file-keys.ts';
 import { holdsToken, Tokens } from './keys/jwt-tokens.ts';
 import type { KeysChange } from './keys/key-source.ts';
 import { KeyStore } from './keys/key-store.ts';
@@ -37,7 +36,9 @@ interface AccessDependencies {
 }
 
 /** The other workers, as access addresses them. */
-export interface AccessPeers extends KeysPeers, PrimaryPeers {}
+export interface AccessPeers extends PrimaryPeers {
+  readonly files: SharedFiles;
+}
 
 type Request = Pick<IncomingMessage, 'url' | 'headers' | 'socket'>;
 
@@ -94,7 +95,7 @@ export class Access {
     this.#principals = principals;
     this.#limits = new PlanLimits(config, { ...dependencies, metrics, folder: config.usage.path });
     this.usage = this.#limits.usage;
-    this.keys = new KeyStore(file, keysRedis, { principals, metrics, journal, peers }, publishChange);
+    this.keys = new KeyStore(file, keysRedis, { principals, metrics, journal, files: peers?.files }, publishChange);
     this.started = Promise.all([this.#limits.started, this.keys.started, tokens?.keys.started]);
   }
 

@@ -4,7 +4,7 @@
  */
 import { X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContext } from 'node:tls';
-import type { ExpiringFile, Journal, PemTexts, Renewals } from '../metrics/index.ts';
+import type { ExpiringFile, FileTexts, Journal, Renewals } from '../metrics/index.ts';
 import type { ClientTlsConfig, Config } from './config.ts';
 import type { LoadedConfig } from './source/load.ts';
 import { ConfigError, type KeyPath, type Problem } from './source/problem.ts';
@@ -23,7 +23,7 @@ interface InspectedClientTls {
   /** Unix time in ms. */
   readonly expiries: ReadonlyMap<ExpiringFile, number>;
   readonly problems: readonly TlsFault[];
-  readonly texts: PemTexts;
+  readonly texts: FileTexts;
   /** The files work, and servers refuse them, or fail their check, now or soon. */
   readonly warnings: readonly string[];
 }
@@ -67,7 +67,7 @@ export class ClientTls {
     this.#files = new WatchedFiles([config.ca, config.cert, config.key].filter((name) => name !== undefined));
     const nowMs = this.#now();
     const found = ClientTls.read(config, nowMs);
-    const texts = this.#renewals.keptFiles(config);
+    const texts = this.#renewals.files?.find(config);
     const kept = texts && ClientTls.inspect(config, texts, nowMs);
     const refusal = kept?.material && refusalOf(found, kept.expiries, nowMs);
     const { material, expiries } = kept === undefined || refusal === undefined ? found : kept;
@@ -75,7 +75,7 @@ export class ClientTls {
     this.material = material;
     this.#expiries = expiries;
     this.#renewals.useFiles(this.#toward, expiries, refusal);
-    if (refusal === undefined) this.#renewals.keepFiles(config, found.texts);
+    if (refusal === undefined) this.#renewals.files?.keep(config, found.texts);
   }
 
   /** Begins to read the files when they change. `onChange`: `material` is another. */
@@ -102,7 +102,7 @@ export class ClientTls {
     this.material = next.material;
     this.#expiries = next.expiries;
     this.#renewals.useFiles(this.#toward, next.expiries);
-    this.#renewals.keepFiles(this.#config, next.texts);
+    this.#renewals.files?.keep(this.#config, next.texts);
     this.#remind();
     onChange();
   }
@@ -137,7 +137,7 @@ export class ClientTls {
   /** Inspects the contents of the files. `problems`: of those that could not be read. */
   static inspect(
     config: ClientTlsConfig,
-    texts: PemTexts,
+    texts: FileTexts,
     nowMs: number,
     section = 'tls',
     problems: TlsFault[] = [],

@@ -7,7 +7,6 @@ import type { Access, AccessPeers, KeysChange } from '../access/index.ts';
 import type { Cache, CacheKey, ReadFlights } from '../cache/index.ts';
 import type { DistrustedFunctions } from '../encode/index.ts';
 import type { LedgerVersion } from '../ledger/index.ts';
-import type { SharedFiles } from '../metrics/index.ts';
 import type { Page, Reads } from '../proxy/reads/index.ts';
 import type { Routes } from '../proxy/routes/index.ts';
 import type { Fleet, FleetNews } from '../upstream/index.ts';
@@ -119,7 +118,7 @@ export function rowOf<Event extends PeerEvent>({ kind }: Event): EventRow<Event>
 }
 
 /** The other workers, as one worker addresses them through the primary. */
-export interface PeerWorkers extends AccessPeers, SharedFiles {
+export interface PeerWorkers extends AccessPeers {
   /** One worker reads a cold key for all, with a store and without Redis. */
   readonly flights: ReadFlights;
   /** Functions that the peers leave to nodes. */

@@ -12,7 +12,7 @@ export {
   labelSources,
   readFamilies,
 } from './family.ts';
-export { type ExpiringFile, type PemTexts, Renewals, type SharedFiles } from './renewals.ts';
+export { type ExpiringFile, type FileTexts, Renewals, SharedFiles } from './renewals.ts';
 export { joinFamilies } from './join.ts';
 export { describeEvent, Journal } from './journal.ts';
 export { type CountedRequest, lagVersions, type Outcome, outcomes, requestSeconds } from './request-labels.ts';

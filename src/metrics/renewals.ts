@@ -13,33 +13,47 @@ export type ExpiringFile = 'cert' | 'ca';
 
 const servers = 'name of an upstream, `cache.redis` or `access.redis`';
 
-/** PEM texts, by their keys in a section of the config. */
-export type PemTexts = Readonly<Partial<Record<'ca' | 'cert' | 'key', string | undefined>>>;
+/** Contents of files, by their keys in the section of the config that names them. */
+export type FileTexts = Readonly<Partial<Record<'ca' | 'cert' | 'key' | 'keys', string | undefined>>>;
 
 /** The files of a gateway's processes: one that starts while a file cannot be used has the contents of the others. */
-export interface SharedFiles {
-  /**
-   * Contents that were in use when this process started, by the section of the config that names the files, as JSON; without
-   * those that it has replaced.
-   */
-  readonly keptFiles: Map<string, PemTexts>;
-  publishFiles(section: string, texts: PemTexts): void;
+export class SharedFiles {
+  readonly #kept: Map<string, FileTexts>;
+  readonly #publish: (section: string, texts: FileTexts) => void;
+
+  /** `kept`: contents that were in use when this process started, by the section that names the files, as JSON. */
+  constructor(kept: Map<string, FileTexts>, publish: (section: string, texts: FileTexts) => void) {
+    this.#kept = kept;
+    this.#publish = publish;
+  }
+
+  /** Contents that other processes used at the start of the files that this section of the config names. */
+  find(section: object): FileTexts | undefined {
+    return this.#kept.get(JSON.stringify(section));
+  }
+
+  /** These contents of the files are in use: earlier ones must not come back. */
+  keep(section: object, texts: FileTexts): void {
+    const name = JSON.stringify(section);
+    this.#kept.delete(name);
+    this.#publish(name, texts);
+  }
 }
 
 /** The record of renewals. `toward`: the name of an upstream, `cache.redis` or `access.redis`. */
 export class Renewals {
+  /** Absent in a single process. */
+  readonly files: SharedFiles | undefined;
   readonly #journal: Journal;
-  readonly #shared: SharedFiles | undefined;
   readonly #renewed: Counter<{ readonly toward: string; readonly result: readonly ['applied', 'refused'] }>;
   /** Reasons of renewals that are not in use, by server and step. */
   readonly #pending = new Map<string, Map<RenewalStep, string>>();
   /** Unix time in ms, by server and file. */
   readonly #expiries = new Map<string, ReadonlyMap<ExpiringFile, number>>();
 
-  /** `shared`: absent in a single process. */
-  constructor(registry: Registry, journal: Journal, shared?: SharedFiles) {
+  constructor(registry: Registry, journal: Journal, files?: SharedFiles) {
+    this.files = files;
     this.#journal = journal;
-    this.#shared = shared;
     this.#renewed = new Counter(registry, {
       name: 'ledgergate_renewals_total',
       help: 'Renewed headers, users and certificates of the own connections, by result: applied, refused (the ones before stay in use).',
@@ -91,18 +105,6 @@ export class Renewals {
     this.#expiries.set(toward, expiries);
     if (refusal === undefined) this.#pending.get(toward)?.delete('files');
     else this.refuse(toward, 'files', refusal);
-  }
-
-  /** Contents that other processes used at the start of the files that this section of the config names. */
-  keptFiles(section: object): PemTexts | undefined {
-    return this.#shared?.keptFiles.get(JSON.stringify(section));
-  }
-
-  /** These contents of the files are in use: earlier ones must not come back. */
-  keepFiles(section: object, texts: PemTexts): void {
-    const name = JSON.stringify(section);
-    this.#shared?.keptFiles.delete(name);
-    this.#shared?.publishFiles(name, texts);
   }
 
   /** New ones are not used: `why` names no secret. Each reason is recorded once. */

@@ -6,7 +6,7 @@ import type { GatewayCounts } from '../access/index.ts';
 import type { Config } from '../config/index.ts';
 import type { DistrustedFunctions } from '../encode/index.ts';
 import type { PeerEvent } from '../gateway/index.ts';
-import type { PemTexts } from '../metrics/index.ts';
+import type { FileTexts } from '../metrics/index.ts';
 import type { ProcessCalls } from '../proxy/operations/index.ts';
 
 /** Messages to a worker; a return value is the answer. */
@@ -37,10 +37,8 @@ export interface PrimaryHandlers extends ReturnType<GatewayCounts['handlersFor']
   failed(failure: StartFailure): void;
   /** An event for the peers; the answer to an awaited one follows once they applied it, or after a timeout. */
   publish(published: Published): void | Promise<void>;
-  /** The text of the keys file in force, for workers that start while the file is invalid or missing. */
-  keys(text: string): void;
-  /** PEM texts in use, for workers that start while a file cannot be used. */
-  files(kept: { readonly section: string; readonly texts: PemTexts }): void;
+  /** Contents of files in use, for workers that start while a file cannot be used: see `SharedFiles`. */
+  files(kept: { readonly section: string; readonly texts: FileTexts }): void;
   /** Begins a read of a node, or waits for the end of another worker's: see `ReadFlights`. */
   enterFlight(name: string): ReadTurn | Promise<ReadTurn>;
   leaveFlight(name: string): void;
@@ -65,10 +63,8 @@ export interface Setup {
   readonly ledger: number;
   /** The newest ledger state that the workers published. */
   readonly published: readonly Published[];
-  /** The last `keys` text. */
-  readonly keys: string | undefined;
-  /** See `SharedFiles`. */
-  readonly files: Map<string, PemTexts>;
+  /** The last `files` of each section. */
+  readonly files: Map<string, FileTexts>;
 }
 
 /** The reason of a failed start; fields of the `listen` error when the port failed. */

@@ -1,6 +1,7 @@
 /** A worker: serves clients with the setup of the primary, and handles its messages. */
 import cluster from 'node:cluster';
 import { GatewayLog, type PeerWorkers, type Serving, startServing } from '../gateway/index.ts';
+import { SharedFiles } from '../metrics/index.ts';
 import { Channel, type PrimaryHandlers, type Setup, type StartFailure, type WorkerHandlers } from './channel.ts';
 import { PeerLink } from './peers.ts';
 
@@ -48,8 +49,7 @@ export async function serveAsWorker(): Promise<void> {
   const primary = new Channel<PrimaryHandlers>(sendToPrimary, handlers);
   process.on('message', (message) => primary.take(message));
   primary.notify('loaded', undefined);
-  const { config, drainDelayMs, processes, run, distrusted, drained, ledger, published, keys, files } =
-    await set.promise;
+  const { config, drainDelayMs, processes, run, distrusted, drained, ledger, published, files } = await set.promise;
   process.title = 'ledgergate worker';
   const log = GatewayLog.onStandardError(config.log, { worker: cluster.worker?.id });
   own.log = log;
@@ -57,12 +57,9 @@ export async function serveAsWorker(): Promise<void> {
   own.link = link;
   for (const event of published) void handlers.published(event);
   const peers: PeerWorkers = {
-    lastKeys: keys,
     distrusted,
     publish: (event) => link.publish(event),
-    publishKeys: (text) => primary.notify('keys', text),
-    keptFiles: files,
-    publishFiles: (section, texts) => primary.notify('files', { section, texts }),
+    files: new SharedFiles(files, (section, texts) => primary.notify('files', { section, texts })),
     flights: {
       enter: (name, withinMs) =>
         primary.call('enterFlight', name, withinMs).catch(() => {

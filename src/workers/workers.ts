@@ -7,7 +7,15 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import { GatewayCounts } from '../access/index.ts';
 import { accessRedisOf, type Config } from '../config/index.ts';
 import { drainMs, type GatewayLog, type GatewayOptions, openGateway, type RunningGateway } from '../gateway/index.ts';
-import { Counter, familiesOf, type FamilyData, Gauge, joinFamilies, Journal, type PemTexts } from '../metrics/index.ts';
+import {
+  Counter,
+  familiesOf,
+  type FamilyData,
+  type FileTexts,
+  Gauge,
+  joinFamilies,
+  Journal,
+} from '../metrics/index.ts';
 import { joinProcesses, type OperationsSource } from '../proxy/operations/index.ts';
 import type { Setup } from './channel.ts';
 import { FlightDesk, WorkerBroadcast } from './peers.ts';
@@ -20,7 +28,7 @@ const startMs = 30_000;
 /** Time for a drain beyond the worker's own bounds. */
 export const slackMs = 5_000;
 
-/** Sections of TLS whose files are kept for workers that start. */
+/** Sections of the config whose files are kept for workers that start. */
 const mostFiles = 1_000;
 
 /** Starts `count` worker processes. Rejects when the port is in use; nodes may be down. */
@@ -48,10 +56,8 @@ class Primary implements PoolEvents {
   /** Names of drained nodes. */
   readonly #drained = new Set<string>();
   #config: Config;
-  /** Text of the keys file in force. */
-  #keys: string | undefined;
   /** See `SharedFiles`; the ones published last, in the order of their publication. */
-  readonly #files = new Map<string, PemTexts>();
+  readonly #files = new Map<string, FileTexts>();
   #isUp = false;
   /** The worker that follows the ledger for all. */
   #appointed: WorkerProcess | undefined;
@@ -124,7 +130,6 @@ class Primary implements PoolEvents {
       drainDelayMs: this.#drainDelayMs,
       run: this.#run,
       processes: this.#count,
-      keys: this.#keys,
       files: this.#files,
       drained: [...this.#drained],
     };
@@ -133,14 +138,13 @@ class Primary implements PoolEvents {
   servicesFor({ id }: WorkerProcess): Services {
     return {
       publish: (published) => this.#broadcast.publish(id, published),
-      keys: (text) => {
-        this.#keys = text;
-      },
       files: ({ section, texts }) => {
         this.#files.delete(section);
         this.#files.set(section, texts);
-        const [oldest = section] = this.#files.keys();
-        if (this.#files.size > mostFiles) this.#files.delete(oldest);
+        if (this.#files.size <= mostFiles) return;
+        // Reloads may name ever new files of TLS, but no other keys file: its contents stay.
+        const [oldest = section] = [...this.#files].find(([, { keys }]) => keys === undefined) ?? [];
+        this.#files.delete(oldest);
       },
       ...this.#flights.handlersFor(id),
       ...this.#counts.handlersFor(id),

@@ -5,7 +5,7 @@ import { test, type TestContext } from 'node:test';
 import { Registry } from 'prom-client';
 import { ClientTls } from '../../src/config/client-tls.ts';
 import type { ClientTlsConfig } from '../../src/config/config.ts';
-import { familiesOf, Journal, Renewals, type SharedFiles } from '../../src/metrics/index.ts';
+import { familiesOf, type FileTexts, Journal, Renewals, SharedFiles } from '../../src/metrics/index.ts';
 import { until } from '../support/eventually.ts';
 import { authority, replaceFiles } from '../support/tls.ts';
 
@@ -123,9 +123,8 @@ test('ended files replace ended ones', async (t) => {
 
 /** Contents that all processes have, as one of them has published them. */
 function sharedFiles() {
-  const all: Parameters<SharedFiles['publishFiles']>[] = [];
-  const publishFiles: SharedFiles['publishFiles'] = (...published) => void all.push(published);
-  return { all, joined: (): SharedFiles => ({ keptFiles: new Map(all), publishFiles }) };
+  const all: [section: string, texts: FileTexts][] = [];
+  return { all, joined: () => new SharedFiles(new Map(all), (...published) => void all.push(published)) };
 }
 
 test('contents of the other processes are those of the start alone: later ones of this process take their place', async (t) => {

@@ -6,6 +6,7 @@ import { Bus, type PeerEvent } from '../../src/gateway/bus.ts';
 import { buildServing, startServing } from '../../src/gateway/serving.ts';
 import type { LedgerInfo } from '../../src/ledger/ledger-headers.ts';
 import { LedgerVersion } from '../../src/ledger/version.ts';
+import { SharedFiles } from '../../src/metrics/renewals.ts';
 import { eventually } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { fetchReply, testConfig } from '../support/gateway.ts';
@@ -25,15 +26,12 @@ function recordingPeers() {
       countAlone: () => undefined,
       standings: () => assert.fail('there are no limits'),
     },
-    lastKeys: undefined,
     distrusted: { names: [], marked: { salt: '', table: undefined } },
     publish: (event: PeerEvent) => {
       published.push(event);
       return undefined;
     },
-    publishKeys: () => undefined,
-    keptFiles: new Map(),
-    publishFiles: () => undefined,
+    files: new SharedFiles(new Map(), () => undefined),
   };
   return { peers, published };
 }

@@ -54,7 +54,6 @@ test('a worker that cannot start reports the reason alone', async (t) => {
     drained: [],
     ledger: 0,
     published: [],
-    keys: undefined,
     files: new Map(),
   };
 

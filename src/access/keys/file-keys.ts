@@ -9,7 +9,7 @@ import {
   WatchedFiles,
 } from '../../config/index.ts';
 import { nearMissHint } from '../../ledger/index.ts';
-import type { Journal } from '../../metrics/index.ts';
+import type { Journal, SharedFiles } from '../../metrics/index.ts';
 import type { AccessMetrics } from '../access-metrics.ts';
 import { addition, change, editKeys, type KeysEdit, removal } from './edit-keys.ts';
 import {
@@ -28,14 +28,8 @@ export interface KeysContext {
   readonly principals: Principals;
   readonly metrics: AccessMetrics;
   readonly journal: Journal;
-  readonly peers: KeysPeers | undefined;
-}
-
-/** The keys file as the workers of a gateway share it. */
-export interface KeysPeers {
-  /** The keys file that another worker has in force; `undefined` before the first. */
-  readonly lastKeys: string | undefined;
-  publishKeys(text: string): void;
+  /** Absent in a single process. */
+  readonly files: SharedFiles | undefined;
 }
 
 /** A keys file: its valid keys, and its faulty entries. */
@@ -64,7 +58,7 @@ export class FileKeys implements KeySource {
     // While the file has no list of keys, a restarted worker takes the keys of the other workers.
     this.#watched = new WatchedFiles([file]);
     const present = this.#findPresent();
-    this.#putInForce(present ?? this.#parse(context.peers?.lastKeys ?? WatchedFiles.read(file)));
+    this.#putInForce(present ?? this.#parse(context.files?.find({ keys: file })?.keys ?? WatchedFiles.read(file)));
     const read = (): void => this.#attempt(() => this.#take(this.#parse(WatchedFiles.read(file))));
     // The next look at such a file reports it.
     if (present === undefined) this.#watched.forget();
@@ -147,10 +141,10 @@ export class FileKeys implements KeySource {
   }
 
   #putInForce(next: KeysFile): void {
-    const { principals, metrics, peers } = this.#context;
+    const { principals, metrics, files } = this.#context;
     principals.setKeys('file', next.keys, next.refused);
     this.#inForce = next;
-    peers?.publishKeys(next.text);
+    files?.keep({ keys: this.#file }, { keys: next.text });
     if (next.problems.length === 0) return;
     metrics.reloaded('file', 'failed');
     const problems = next.problems.slice(0, mostReported).map((problem) => ConfigError.format(problem));
