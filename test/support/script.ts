@@ -1,5 +1,6 @@
 /** Tests as scripts: calls of one object in turn, in one line each, with the results that they must have. */
 import assert from 'node:assert/strict';
+import { rowsIn } from './tables.ts';
 
 /** The calls of a script, by name. */
 export type Steps = Readonly<Record<string, (...given: readonly never[]) => unknown>>;
@@ -20,8 +21,5 @@ export async function runScript(steps: Steps, script: string): Promise<void> {
 
 /** The rows of a table of claims and scripts. */
 export function scriptsIn(table: string): readonly (readonly [claim: string, script: string])[] {
-  return table
-    .trim()
-    .split('\n')
-    .map((line) => line.split(' | ', 2) as [string, string]);
+  return rowsIn(table) as readonly [string, string][];
 }

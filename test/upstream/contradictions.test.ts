@@ -16,6 +16,7 @@ import {
   voteOnRoots,
 } from '../../src/upstream/contradictions.ts';
 import { fc } from '../support/fast-check.ts';
+import { rowsIn } from '../support/tables.ts';
 
 const nowUsec = 1_800_000_000_000_000n;
 const second = 1_000_000n;
@@ -70,8 +71,7 @@ nodes that are behind each at its own version do not hold one back | 6000000 | 1
 current nodes are judged as ever | 1030000 | 1000000-2, 1000000-2 | yes
 `;
 
-for (const line of heads.trim().split('\n')) {
-  const [claim = '', own = '', others = '', expected] = line.split('|').map((cell) => cell.trim());
+for (const [claim = '', own = '', others = '', expected] of rowsIn(heads)) {
   test(`believed: ${claim}`, () => {
     const reports = others === '' ? [] : others.split(', ').map(reportIn);
     assert.equal(isCredible(reportIn(own), reports, nowUsec), expected === 'yes');

@@ -10,6 +10,7 @@ import { fc } from '../support/fast-check.ts';
 import { quietEvents } from '../support/fleet-events.ts';
 import { ledgerInfo, type MadeUpLedger } from '../support/ledger-info.ts';
 import { nodeAt } from '../support/node-client.ts';
+import { rowsIn } from '../support/tables.ts';
 
 /** A fleet of nodes without connections, the last `spares` of them not in it yet; `report` is an answer of one of them. */
 function fleetOf(
@@ -198,8 +199,7 @@ their first answer ends it | 1+1 | n0 100, fleet n1, n1 100 | 4: 100/0 #0 | usab
 in an outage, other nodes that do not answer either end nothing | 1+1 | n0 100, n0 down, fleet n1 | 4: 100/? #0 | down unproven | outage
 `;
 
-for (const line of ledgers.trim().split('\n')) {
-  const [claim = '', given = '', events = '', ...expected] = line.split('|').map((cell) => cell.trim());
+for (const [claim = '', given = '', events = '', ...expected] of rowsIn(ledgers)) {
   test(claim, (t) => {
     const [count = 0, spares = 0] = (given.split(' ')[0] ?? '').split('+').map(Number);
     const options = { spares, ...(given.endsWith('chain4') ? { chainId: 4 } : {}) };

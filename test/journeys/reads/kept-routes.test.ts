@@ -13,6 +13,7 @@ import { heldBytes } from '../../support/heap.ts';
 import { keptLedger, type KeptRoute, keptRoutes } from '../../support/kept-routes.ts';
 import { type KeptRequest, spellRequest, type Value } from '../../support/kept-spellings.ts';
 import { Draw, type StructTag } from '../../support/spellings.ts';
+import { rowsIn } from '../../support/tables.ts';
 
 const crowd = 8;
 const hour = 3_600_000;
@@ -154,7 +155,7 @@ async function cell(world: World, route: KeptRoute, way: Way): Promise<string> {
 }
 
 /** A source that is not `memory` shows that the cache keeps no such answer. */
-const expected = `
+const expected = rowsIn(`
 route                           | final    | latest   | crowd    | pruned   | missing       | above      | HEAD     | BCS      | If-None-Match
 resource                        | 1 memory | 1 memory | 1 memory | 1 memory | 1 memory 404  | 4 full 404 | 1 memory | 1 memory | 1 memory 304
 module                          | 1 memory | 1 memory | 1 memory | 1 memory | 1 memory 404  | 4 full 404 | 1 memory | 1 memory | 1 memory 304
@@ -183,10 +184,7 @@ gas price                       | -        | 1 memory | 1 memory | -        | - 
 /spec.json                      | -        | 1 memory | 1 memory | -        | -             | -          | 1 memory | 1 memory | 1 memory 304
 /spec.yaml                      | -        | 1 memory | 1 memory | -        | -             | -          | 1 memory | 1 memory | 1 memory 304
 /info                           | -        | 1 memory | 1 memory | -        | -             | -          | 1 memory | 1 memory | 1 memory 304
-`
-  .trim()
-  .split('\n')
-  .map((line) => line.split('|').map((text) => text.trim()));
+`);
 
 // In the other dialect public-sdk.test.ts counts the calls of each kind of read.
 test('each kept route costs the node calls of the table', async (t) => {

@@ -14,6 +14,7 @@ import {
 import { Router } from '../../../src/proxy/routes/router.ts';
 import { parseTransactionHash, Submissions } from '../../../src/proxy/routes/submissions.ts';
 import { readModule } from '../../support/reads.ts';
+import { rowsIn } from '../../support/tables.ts';
 
 const router = new Router('/v1');
 const json = { accept: 'application/json' };
@@ -46,7 +47,7 @@ const rests: Readonly<Record<string, object>> = {
 };
 
 /** Reads that have a key: the path, the operation and subject of the key, the path to the node, and the rest. */
-const kept = `
+const kept = rowsIn(`
 /accounts/0x0A?ledger_version=05 | account | 0xa/ | /accounts/0xa?ledger_version=5 | pin
 /accounts/a | account | 0xa/ | /accounts/0xa | newest
 /accounts/0x1/resource/0x01::a::B%3Cu8%3E?ledger_version=5 | resource | 0x1/0x1::a::B<u8> | /accounts/0x1/resource/0x1%3A%3Aa%3A%3AB%3Cu8%3E?ledger_version=5 | pin
@@ -72,10 +73,7 @@ const kept = `
 /accounts/0x01/events/07?start=03&limit=2 | events | 0x1/7?start=3&limit=2 | /accounts/0x1/events/7?start=3&limit=2 | page of 2
 /accounts/0x1/events/0x01::a::B/put?start=0 | events | 0x1/0x1::a::B/put?start=0 | /accounts/0x1/events/0x1%3A%3Aa%3A%3AB/put?start=0 | page of 25
 /transactions/by_hash/${'AB'.repeat(32)} | transaction | 0x${'ab'.repeat(32)} | /transactions/by_hash/0x${'ab'.repeat(32)} | hash
-`
-  .trim()
-  .split('\n')
-  .map((row) => row.split(' | '));
+`);
 
 for (const [path = '', operation, subject, sent, rest = ''] of kept) {
   test(`GET ${path} is a read of ${operation} ${subject}`, () => {
@@ -90,17 +88,14 @@ for (const [path = '', operation, subject, sent, rest = ''] of kept) {
 }
 
 /** Short shares: the path, the path to the node, and the operation and subject that the answer is compared with. */
-const shared = `
+const shared = rowsIn(`
 /transactions | /transactions | transactions |
 /transactions?limit=010 | /transactions?limit=10 | transactions |
 /accounts/0x01/events/07?limit=010 | /accounts/0x1/events/7?limit=10 | events | 0x1/7
 /accounts/0x1/events/0x01::a::B/put | /accounts/0x1/events/0x1%3A%3Aa%3A%3AB/put | events | 0x1/0x1::a::B/put
 /accounts/0x01/transactions?limit=05&start=01 | /accounts/0x1/transactions?start=1&limit=5 | sent | 0x1
 /accounts/0x01/transaction_summaries?limit=3&end_version=2&start_version=1 | /accounts/0x1/transaction_summaries?start_version=1&end_version=2&limit=3 | sent | 0x1
-`
-  .trim()
-  .split('\n')
-  .map((row) => row.split('|').map((part) => part.trim()));
+`);
 
 for (const [path = '', sent, operation, subject] of shared) {
   test(`GET ${path} shares the newest answer to ${sent}`, () => {

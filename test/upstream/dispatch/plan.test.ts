@@ -18,6 +18,7 @@ import type { FleetState } from '../../../src/upstream/fleet-state.ts';
 import type { Upstream } from '../../../src/upstream/node/upstream.ts';
 import { type Candidate, isAskable, type Need } from '../../../src/upstream/select/ranking.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
+import { rowsIn } from '../../support/tables.ts';
 
 type Node = Candidate<Upstream> & { readonly report: (range: string) => void };
 
@@ -166,13 +167,6 @@ function callIn(need: string, nodes: string, events = '', circumstances = '') {
   return { call, history, known, nowMs: Number(given.get('now') ?? 0) };
 }
 
-/** The cells of each line of a table. */
-const rowsOf = (table: string) =>
-  table
-    .trim()
-    .split('\n')
-    .map((line) => line.split('|').map((cell) => cell.trim()));
-
 /** The step in words; `lost`: the gateway chooses another version. */
 function stepOf(...given: Parameters<typeof callIn>): string {
   const { call, nowMs } = callIn(...given);
@@ -265,7 +259,7 @@ the one that failed, not the first | block 3 | b 10/5, c 10/0, a 10/0 | c timeou
 the node of a submission as well | hash a | a 100/50, b 100/0 | a error, b absent | | again a
 `;
 
-for (const [claim = '', need = '', nodes = '', events, circumstances, expected] of rowsOf(steps)) {
+for (const [claim = '', need = '', nodes = '', events, circumstances, expected] of rowsIn(steps)) {
   test(`step: ${claim}`, () => assert.equal(stepOf(need, nodes, events, circumstances), expected));
 }
 
@@ -379,7 +373,7 @@ a list of old entries is pruned | head | a 100/50, b 100/60 | a pruned | | a 410
 not while a deeper node is away | head | a 100/50, b 100/0 down | a pruned | | holders away - 1 to a - away(this request; 1 asked)
 `;
 
-for (const [claim = '', need = '', nodes = '', events, circumstances, expected = ''] of rowsOf(ends)) {
+for (const [claim = '', need = '', nodes = '', events, circumstances, expected = ''] of rowsIn(ends)) {
   test(`end: ${claim}`, () => assert.equal(finalOf(need, nodes, events, circumstances), messageIn(expected)));
 }
 
@@ -396,7 +390,7 @@ of equals the first | a 98, b 98 | a behind, b behind, wait vain | b
 without one, the nodes that were asked early | a 99 down, b 99 down | a behind, b behind, b = 100, wait vain | a
 `;
 
-for (const [claim = '', nodes = '', events, expected] of rowsOf(waits)) {
+for (const [claim = '', nodes = '', events, expected] of rowsIn(waits)) {
   test(`wait: ${claim}`, () => {
     const { history } = callIn('100', nodes, events);
     assert.equal([...history.asked].map(({ name }) => name).join(', '), expected);

@@ -5,6 +5,7 @@ import { Dialect } from '../../../src/ledger/ledger-headers.ts';
 import { findShedding } from '../../../src/upstream/dispatch/classify.ts';
 import { errorBody } from '../../support/error-body.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
+import { rowsIn } from '../../support/tables.ts';
 
 const epochMs = Date.parse('2026-03-01T12:00:00Z');
 const ledger = Object.fromEntries(
@@ -39,8 +40,7 @@ const answers = `
 200 | retry-after | | no refusal
 `;
 
-for (const line of answers.trim().split('\n')) {
-  const [status = '', sent = '', code = '', expected] = line.split('|').map((cell) => cell.trim());
+for (const [status = '', sent = '', code = '', expected] of rowsIn(answers)) {
   test(`${status} ${code} ${sent && `with ${sent}`}: ${expected}`, () => {
     const headers = { '': {}, ledger, 'retry-after': { 'retry-after': '1' } }[sent];
     const body = code === '' ? undefined : code === 'empty' ? '' : errorBody(code);

@@ -8,6 +8,7 @@ import { validateAnswer } from '../../../src/upstream/dispatch/classify.ts';
 import type { PromisedForm } from '../../../src/upstream/dispatch/fleet-request.ts';
 import type { Need } from '../../../src/upstream/select/ranking.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
+import { rowsIn } from '../../support/tables.ts';
 
 const node = new Dialect('node');
 const at = (version: bigint): Need => ({ kind: 'version', version: LedgerVersion.of(version) });
@@ -148,10 +149,7 @@ function needIn(request: readonly string[]): Need {
   return named.startsWith('block ') ? block(BigInt(named.slice(6))) : at(BigInt(named));
 }
 
-for (const line of table.trim().split('\n')) {
-  const [status = '', claim = '', set = '', text = '', fault = '', words = ''] = line
-    .split('|')
-    .map((cell) => cell.trim());
+for (const [status = '', claim = '', set = '', text = '', fault = '', words = ''] of rowsIn(table)) {
   test(`${status} with ${claim}: ${fault === '' ? 'valid' : fault}`, () => {
     const headers = sets[set];
     assert.ok(headers !== undefined, set);

@@ -26,6 +26,7 @@ import {
 } from '../../../src/upstream/select/ranking.ts';
 import { fc } from '../../support/fast-check.ts';
 import { Draw, seed } from '../../support/spellings.ts';
+import { rowsIn } from '../../support/tables.ts';
 
 /** `safe`: start of the sure part of the window, by default its oldest version. */
 interface MadeUp extends Partial<Omit<Candidate, 'window' | 'upstream'>> {
@@ -217,8 +218,7 @@ down last | hash full | deep-down full middle | full, middle (submission), deep-
 windows unknown: archival counts as deeper | hash | new new-archive | new, new-archive (tier)
 `;
 
-for (const line of orders.trim().split('\n')) {
-  const [claim = '', need = '', names = '', expected] = line.split('|').map((part) => part.trim());
+for (const [claim = '', need = '', names = '', expected] of rowsIn(orders)) {
   test(`order: ${claim}`, () => {
     assert.equal(order(named(names), needIn(need)), expected);
     assert.equal(order(named(names).toReversed(), needIn(need)), expected);
@@ -254,8 +254,7 @@ without a free place the request waits at the best | busy broken | busy after a 
 a node that is worse never stands in | busy ejected-middle | busy after a wait
 `;
 
-for (const line of places.trim().split('\n')) {
-  const [claim = '', names = '', expected] = line.split('|').map((part) => part.trim());
+for (const [claim = '', names = '', expected] of rowsIn(places)) {
   test(`places: ${claim}`, () => {
     const waiting = [
       twin,
