@@ -189,7 +189,7 @@ test('a gateway with every part on, after load and faults', { skip: noRedis }, a
     }
     const exposed = new Set(text.match(/(?<=^# TYPE )\S+/gm));
     assert.deepEqual(
-      // With keys, the front takes no part; that its metrics are there is shown in test/front.
+      // With keys, the fast path takes no part; that its metrics are there is shown in test/proxy/http/fast-path.
       [...known.keys()].filter((name) => !exposed.has(name) && !name.startsWith('ledgergate_fast_path_')),
       [],
       'what is described is there',

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { configurationMarkdown } from '../../scripts/generate-config-docs.ts';
 import { compareConfigs, isLive, liveKeys } from '../../src/config/changes.ts';
 import type { Config } from '../../src/config/config.ts';
 import { loadText, oneUpstream } from './config-file.ts';
-import type { TestContext } from 'node:test';
 
 const config = (t: TestContext, text: string): Config => loadText(t, oneUpstream + text).config;
 

@@ -6,8 +6,7 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { fakeNode, type FakeNode } from './fake-node.ts';
 import { testGateway, type TestGateway } from './gateway.ts';
-import type { RedisServer } from './redis-server.ts';
-import { redisAt } from './redis-server.ts';
+import { redisAt, type RedisServer } from './redis-server.ts';
 
 /** Versions of the rollback, lowest first: nodes restart at `restart`, and above `fork` the history is another. */
 export const fall = { restart: 1_980_000n, fork: 1_990_000n, before: 2_000_000n, after: 2_000_400n } as const;

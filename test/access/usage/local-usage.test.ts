@@ -4,9 +4,8 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFil
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { LocalUsage } from '../../../src/access/usage/usage-store.ts';
+import { LocalUsage, type NamedSums, type PendingReport } from '../../../src/access/usage/usage-store.ts';
 import { Usage } from '../../../src/access/usage/usage.ts';
-import { type NamedSums, type PendingReport } from '../../../src/access/usage/usage-store.ts';
 import { Journal } from '../../../src/metrics/index.ts';
 import { until } from '../../support/eventually.ts';
 import { anonymousOf, hit, planOf, principalOf } from '../../support/limits.ts';

@@ -6,10 +6,9 @@ import { createCacheMetrics } from '../../../../src/cache/cache.ts';
 import { createEncodeMetrics, createProofMetrics } from '../../../../src/proxy/routes/encoder.ts';
 import { readFamilies } from '../../../../src/metrics/family.ts';
 import { lagVersions, outcomes, requestSeconds } from '../../../../src/metrics/request-labels.ts';
-import { createHttpMetrics } from '../../../../src/proxy/http/http-metrics.ts';
+import { createHttpMetrics, createOverloadMetrics } from '../../../../src/proxy/http/http-metrics.ts';
 import { routeNames } from '../../../../src/proxy/routes/route-table.ts';
 import { createLatestMetrics } from '../../../../src/proxy/reads/freshness.ts';
-import { createOverloadMetrics } from '../../../../src/proxy/http/http-metrics.ts';
 import { createSenderMetrics, createUpstreamMetrics } from '../../../../src/upstream/upstream-metrics.ts';
 import {
   attemptTimes,
