@@ -6,6 +6,7 @@ import { startGateway, type GatewayOptions, type RunningGateway } from '../../sr
 import { GatewayLog } from '../../src/gateway/log.ts';
 import type { ConnectionTimes } from '../../src/proxy/http/server/connection-state.ts';
 import { fakeNode, type FakeNode, type FakeNodeOptions } from './fake-node.ts';
+import { sampleIn } from './metric-counts.ts';
 import type { Ending } from './temporary-folder.ts';
 
 export interface NodeAddress {
@@ -168,8 +169,7 @@ export async function testGateway(
       call('POST', path, { body, headers: { 'content-type': 'application/json', ...headers } }),
     async metric(sample) {
       const { text } = await fetchReply(`${gateway.operationsUrl}/metrics`, { method: 'GET' });
-      const line = text.split('\n').find((candidate) => candidate.startsWith(`${sample} `));
-      return line === undefined ? 0 : Number(line.slice(sample.length + 1));
+      return sampleIn(text, sample) ?? 0;
     },
   };
 }

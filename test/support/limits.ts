@@ -15,6 +15,7 @@ import type { GatewayError } from '../../src/ledger/errors.ts';
 import { Journal } from '../../src/metrics/journal.ts';
 import type { LogLine } from './gateway.ts';
 import { planConfig } from './keys.ts';
+import { sampleIn } from './metric-counts.ts';
 
 export const usualCosts: LimitsConfig['costs'] = {
   hit: 1,
@@ -95,10 +96,7 @@ export async function replica(t: TestContext, options: ReplicaOptions = {}): Pro
     log,
     ask: async (principal, operation = 'read', signal = new AbortController().signal, address) =>
       limits.admit(principal, operation, signal, address),
-    async metric(sample) {
-      const line = (await registry.metrics()).split('\n').find((candidate) => candidate.startsWith(`${sample} `));
-      return line === undefined ? 0 : Number(line.slice(sample.length + 1));
-    },
+    metric: async (sample) => sampleIn(await registry.metrics(), sample) ?? 0,
   };
 }
 

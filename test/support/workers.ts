@@ -1,6 +1,7 @@
 /** Requests to gateways in processes of their own. */
 import { fetchReply, type Reply } from './gateway.ts';
 import type { GatewayProcess } from './gateway-process.ts';
+import { sampleIn } from './metric-counts.ts';
 
 /** One request over a connection of its own. */
 export function get(url: string): Promise<Reply> {
@@ -8,10 +9,12 @@ export function get(url: string): Promise<Reply> {
 }
 
 /** A sample of `/metrics`. */
-export async function metric({ operationsUrl }: GatewayProcess, sample: string): Promise<number | undefined> {
+export async function metric(
+  { operationsUrl }: Pick<GatewayProcess, 'operationsUrl'>,
+  sample: string,
+): Promise<number | undefined> {
   const { text } = await get(`${operationsUrl}/metrics`);
-  const line = text.split('\n').find((candidate) => candidate.startsWith(`${sample} `));
-  return line === undefined ? undefined : Number(line.slice(sample.length + 1));
+  return sampleIn(text, sample);
 }
 
 /** In the place of a worker that is not there: a signal to process 0 ends the tests and what started them. */

@@ -9,7 +9,7 @@ import { fetchReply, probe, probeAt, type Reply, testGateway, type TestGateway }
 import { gatewayProcess } from '../../support/gateway-process.ts';
 import { versions, written } from '../../support/redis-replica.ts';
 import { watchStalls } from '../../support/stalls.ts';
-import { get } from '../../support/workers.ts';
+import { get, metric } from '../../support/workers.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 
 const ledgerHeader = /^x-node-/;
@@ -203,9 +203,7 @@ test('several workers report an outage once, and answer 503 within 2 s while nod
   const config = { workers: 2, log: { level: 'silent' }, upstream: { probeInterval: '50ms' } } as const;
   const gateway = await gatewayProcess(t, { full: nodes, config });
   const stalls = watchStalls(t);
-  const metrics = async () => (await get(`${gateway.operationsUrl}/metrics`)).text;
-  const noticed = (isOut: 0 | 1) =>
-    until(async () => new RegExp(`^ledgergate_outage ${isOut}$`, 'm').test(await metrics()));
+  const noticed = (isOut: 0 | 1) => until(async () => (await metric(gateway, 'ledgergate_outage')) === isOut);
   // Over connections of their own, which the workers take in turn.
   for (let count = 0; count < 4; count += 1) await get(gateway.url + probeAt(500));
   for (const node of nodes) await node.refuse();

@@ -15,6 +15,7 @@ import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { fetchReply, probeAt, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
+import { metric } from '../../support/workers.ts';
 
 interface Scene {
   readonly gateway: TestGateway;
@@ -158,10 +159,8 @@ test('a full pipe stops nothing: lines are lost and counted', async (t) => {
       if (statusCode === 200) answered += 1;
     }
   };
-  const dropped = async (): Promise<number> => {
-    const { text } = await fetchReply(`${operationsUrl}/metrics`, { method: 'GET' });
-    return Number(/^ledgergate_log_lines_dropped_total (\d+)$/m.exec(text)?.[1]);
-  };
+  const dropped = async (): Promise<number> =>
+    (await metric({ operationsUrl }, 'ledgergate_log_lines_dropped_total')) ?? Number.NaN;
 
   // Some 220 bytes each: pipes and buffers take one or two megabytes.
   let asked = 0;

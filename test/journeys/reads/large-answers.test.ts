@@ -21,6 +21,7 @@ import {
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { listen } from '../../support/listen.ts';
 import { answersIn } from '../../support/raw-http.ts';
+import { metric } from '../../support/workers.ts';
 
 /** More than the kernel takes at once. */
 const bytes = 8_000_000;
@@ -191,10 +192,7 @@ test('large unread answers stay within their bound and make room', async (t) => 
   });
   const gateway = await startGateway(testConfig({ full: [node] }));
   t.after(() => gateway.close());
-  const metric = async (name: string): Promise<number> => {
-    const { text } = await fetchReply(`${gateway.operationsUrl}/metrics`, { method: 'GET' });
-    return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(text)?.[1]);
-  };
+  const count = async (name: string): Promise<number> => (await metric(gateway, name)) ?? Number.NaN;
   const ask = async (version: number): Promise<string> => {
     const socket = connect(gateway.port, '127.0.0.1');
     t.after(() => socket.destroy());
@@ -208,7 +206,7 @@ test('large unread answers stay within their bound and make room', async (t) => 
   let mostHeld = 0;
   for (let version = 100; version < 108; version += 1) {
     await ask(version);
-    mostHeld = Math.max(mostHeld, await metric('ledgergate_answers_held_bytes'));
+    mostHeld = Math.max(mostHeld, await count('ledgergate_answers_held_bytes'));
   }
   const hit = await fetchReply(`${gateway.url}/accounts/0x1/module/coin?ledger_version=800`, { method: 'GET' });
   // Clients that have stood still for a second make room for one that has not.
@@ -216,7 +214,7 @@ test('large unread answers stay within their bound and make room', async (t) => 
 
   assert.ok(mostHeld > 200_000_000 && mostHeld <= 256 * 1024 * 1024, `${mostHeld} bytes`);
   assert.equal(hit.status, 200);
-  assert.ok((await metric('ledgergate_http_slow_connections_ended_total')) >= 1);
+  assert.ok((await count('ledgergate_http_slow_connections_ended_total')) >= 1);
 });
 
 // Lists that are larger than any answer that is read whole: they are streamed, as if they had no cache.
