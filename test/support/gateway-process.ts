@@ -1,12 +1,12 @@
 /** Gateways in processes of their own, as they run in front of a fleet: the real binary on a config file. */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { start, type Outcome, type RunningProcess } from '../commands/command-line.ts';
 import type { Environment } from '../../src/commands/command.ts';
 import { freePort } from './free-port.ts';
 import { configFile } from '../config/config-file.ts';
 import type { NodeAddress } from './gateway.ts';
-import type { Ending } from './temporary-folder.ts';
+import { type Ending, putFile } from './temporary-folder.ts';
 
 export interface GatewayProcessOptions {
   readonly full: readonly NodeAddress[];
@@ -86,8 +86,7 @@ export async function gatewayProcess(t: Ending, options: GatewayProcessOptions):
     },
     file,
     reconfigure(sections) {
-      writeFileSync(`${file}.new`, textOf(sections));
-      renameSync(`${file}.new`, file);
+      putFile(file, textOf(sections));
     },
     hangUp: () => void running.process.kill('SIGHUP'),
     err: () => before + running.err(),

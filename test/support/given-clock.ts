@@ -1,8 +1,7 @@
 /** A wall clock for gateways in processes of their own, moved by a test. */
-import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { temporaryFolder } from './temporary-folder.ts';
+import { putFile, temporaryFolder } from './temporary-folder.ts';
 
 export interface GivenClock {
   /** Variables of the gateways' environment. */
@@ -13,10 +12,7 @@ export interface GivenClock {
 
 export function givenClock(t: TestContext, start: string): GivenClock {
   const file = join(temporaryFolder(t), 'moved-by-ms');
-  const set = (text: string): void => {
-    writeFileSync(`${file}.new`, String(Date.parse(text) - Date.now()));
-    renameSync(`${file}.new`, file);
-  };
+  const set = (text: string): void => putFile(file, String(Date.parse(text) - Date.now()));
   set(start);
   const preload = new URL('moved-clock.ts', import.meta.url).href;
   return { env: { LEDGERGATE_TEST_CLOCK: file, NODE_OPTIONS: `--import=${preload}` }, set };

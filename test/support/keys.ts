@@ -1,9 +1,8 @@
 /** Keys for a test: a file of them, and the config that goes with it. */
-import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createKey } from '../../src/access/keys/principals.ts';
 import type { AccessConfig } from '../../src/config/config.ts';
-import { type Ending, temporaryFolder } from './temporary-folder.ts';
+import { type Ending, putFile, temporaryFolder } from './temporary-folder.ts';
 
 /** A key of a test, in its text and as it stands in the file. */
 export interface TestKey {
@@ -27,10 +26,7 @@ export interface KeysFile {
 /** A file of keys that goes when the test ends. */
 export function keysFile(t: Ending, keys: readonly TestKey[]): KeysFile {
   const path = join(temporaryFolder(t), 'keys.yaml');
-  const writeText = (text: string): void => {
-    writeFileSync(`${path}.new`, text);
-    renameSync(`${path}.new`, path);
-  };
+  const writeText = (text: string): void => putFile(path, text);
   const write = (keys: readonly TestKey[]): void =>
     writeText(`keys:\n${keys.map(({ entry }) => `  - ${JSON.stringify(entry)}\n`).join('')}`);
   if (keys.length === 0) writeText('keys: []\n');

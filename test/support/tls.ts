@@ -1,6 +1,6 @@
 /** Certificates of a root made for the test, and clients that trust it. */
 import { execFileSync } from 'node:child_process';
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { request as h1Request, type IncomingMessage } from 'node:http';
 import { connect as connectH2, type ClientHttp2Session, type IncomingHttpHeaders } from 'node:http2';
 import { request as h1sRequest } from 'node:https';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls';
 import { defaultCiphers } from '../../src/config/schema/schema-parts.ts';
-import { type Ending, temporaryFolder } from './temporary-folder.ts';
+import { type Ending, putFile, temporaryFolder } from './temporary-folder.ts';
 
 export interface Certified {
   /** Names of the files. */
@@ -88,10 +88,7 @@ function utc(date: Date): string {
 
 /** Puts other files in the place of those that are served, as renewals do: whole, one after the other. */
 export function replaceFiles(served: Certified, by: Certified): void {
-  for (const part of ['cert', 'key'] as const) {
-    writeFileSync(`${served[part]}.new`, readFileSync(by[part]));
-    renameSync(`${served[part]}.new`, served[part]);
-  }
+  for (const part of ['cert', 'key'] as const) putFile(served[part], readFileSync(by[part]));
 }
 
 export interface Asked {

@@ -1,6 +1,6 @@
 // Tokens of an issuer (JWT) beside keys: verified once, limited by tenant, and out of force with their time and their key.
 import assert from 'node:assert/strict';
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ import {
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
 import { listen } from '../../support/listen.ts';
 import { submission } from '../../support/submission.ts';
-import { temporaryFolder } from '../../support/temporary-folder.ts';
+import { putFile, temporaryFolder } from '../../support/temporary-folder.ts';
 import { authority, askH1, askH2, h2Session } from '../../support/tls.ts';
 
 const path = '/accounts/0x1/module/coin?ledger_version=5';
@@ -254,10 +254,7 @@ test('while the issuer is away its keys stay in force, and a gateway that starts
 /** A file of the issuer's keys, and a gateway in front of one node that reads it. */
 async function filed(t: TestContext, ...keys: readonly SigningKey[]) {
   const file = join(temporaryFolder(t), 'jwks.json');
-  const writeText = (text: string): void => {
-    writeFileSync(`${file}.new`, text);
-    renameSync(`${file}.new`, file);
-  };
+  const writeText = (text: string): void => putFile(file, text);
   const write = (...published: readonly SigningKey[]): void =>
     writeText(JSON.stringify({ keys: published.map(({ jwk }) => jwk) }));
   write(...keys);

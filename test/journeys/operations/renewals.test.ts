@@ -9,7 +9,7 @@ import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess, type ConfigSections, type GatewayProcess } from '../../support/gateway-process.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
-import { temporaryFolder } from '../../support/temporary-folder.ts';
+import { putFile, temporaryFolder } from '../../support/temporary-folder.ts';
 import { authority, replaceFiles } from '../../support/tls.ts';
 import { tlsFront } from '../../support/tls-front.ts';
 import { submission } from '../../support/submission.ts';
@@ -20,12 +20,6 @@ const head = 10_000_000n;
 const pending = (name: string): string => `ledgergate_renewal_pending{toward="${name}"}`;
 const applied = (name: string): string => `ledgergate_renewals_total{toward="${name}",result="applied"}`;
 const refused = (name: string): string => `ledgergate_renewals_total{toward="${name}",result="refused"}`;
-
-/** As renewals write it: whole, in the place of the one before. */
-function put(file: string, text: string): void {
-  writeFileSync(`${file}.new`, text);
-  renameSync(`${file}.new`, file);
-}
 
 async function crowdOf(t: TestContext, { url }: GatewayProcess): Promise<Crowd> {
   const crowd = new Crowd(t, { url, clients: 8, from: 1_000_000 });
@@ -52,7 +46,7 @@ const node = await fakeNode({ after }, { head, keepRequests: 50 });
 const keys = new Set(['key-one']);
 demand(node, keys);
 const keyFile = join(temporaryFolder({ after }), 'key');
-put(keyFile, 'key-one\n');
+putFile(keyFile, 'key-one\n');
 const keyed = { 'X-Api-Key': `\${file:${keyFile}}` };
 /** For the tests that use it one after the other, each with an upstream of its own. */
 const gateway = await gatewayProcess(
@@ -74,7 +68,7 @@ test("a node's key rotates under load, 2 workers: 0 failed, and the node stays t
   const crowd = await crowdOf(t, gateway);
 
   // The provider's side of the rotation is late: the node refuses the new key, and is asked with the old one.
-  put(keyFile, 'key-two\n');
+  putFile(keyFile, 'key-two\n');
   await untilPending('a', 1);
   const status = (await fetchReply(`${gateway.operationsUrl}/status.json`, { method: 'GET' })).text;
   assert.match(status, /not in use toward a: a trial at the node fails: credentials refused/);
@@ -86,7 +80,7 @@ test("a node's key rotates under load, 2 workers: 0 failed, and the node stays t
   await crowd.answer(50);
   // In time: the new key is in force at once.
   keys.add('key-three');
-  put(keyFile, 'key-three\n');
+  putFile(keyFile, 'key-three\n');
   await until(async () => (await metric(gateway, applied('a'))) === 2 * workers);
   keys.delete('key-two');
   await crowd.answer(50);
@@ -107,7 +101,7 @@ test('a secret that disappears refuses the config, counted, and reads go on', as
   await until(async () => (await metric(gateway, successful)) === 0);
   await crowd.answer(50);
   keys.add('key-four');
-  put(keyFile, 'key-four');
+  putFile(keyFile, 'key-four');
   await until(async () => (await metric(gateway, successful)) === 1);
   await until(async () => (await metric(gateway, applied('a'))) === 3 * workers);
 
@@ -122,7 +116,7 @@ test('an authority is renewed under load, 2 workers: 0 failed', async (t) => {
   const served = { first: first.certify('first'), second: second.certify('second') };
   const front = await tlsFront(t, node, served.first);
   const file = join(temporaryFolder(t), 'ca.pem');
-  put(file, first.ca);
+  putFile(file, first.ca);
   await use({ name: 'b', url: front.url('localhost'), tls: { ca: file } });
   const crowd = await crowdOf(t, gateway);
   // A submission is sent over a connection of its own, which shows whether new ones work.
@@ -133,12 +127,12 @@ test('an authority is renewed under load, 2 workers: 0 failed', async (t) => {
   const untilApplied = (count: number) => until(async () => (await metric(gateway, applied('b'))) === count * workers);
 
   assert.equal(await submit(), 202);
-  put(file, `${first.ca}${second.ca}`);
+  putFile(file, `${first.ca}${second.ca}`);
   await untilApplied(1);
   front.change(served.second);
   assert.equal(await submit(), 202);
   await crowd.answer(50);
-  put(file, second.ca);
+  putFile(file, second.ca);
   await untilApplied(2);
   assert.equal(await submit(), 202);
   await crowd.answer(50);
@@ -148,13 +142,13 @@ test('an authority is renewed under load, 2 workers: 0 failed', async (t) => {
     [1, 'no certificate'],
     [2, foreign.ca],
   ] as const) {
-    put(file, text);
+    putFile(file, text);
     await until(async () => (await metric(gateway, refused('b'))) === count * workers);
     assert.equal(await metric(gateway, pending('b')), 1);
     assert.equal(await submit(), 202);
     await crowd.answer(50);
   }
-  put(file, second.ca);
+  putFile(file, second.ca);
   await untilApplied(3);
   assert.equal(await metric(gateway, pending('b')), 0);
 
@@ -168,7 +162,7 @@ test('files that come back as they were, and other files of the config, end the 
   const front = await tlsFront(t, await fakeNode(t, { head }), ca.certify('node'));
   const folder = temporaryFolder(t);
   const [file, other] = [join(folder, 'ca.pem'), join(folder, 'other.pem')];
-  put(file, ca.ca);
+  putFile(file, ca.ca);
   await use({ name: 'c', url: front.url(), tls: { ca: file } });
 
   renameSync(file, `${file}.away`);
@@ -176,9 +170,9 @@ test('files that come back as they were, and other files of the config, end the 
   renameSync(`${file}.away`, file);
   await untilPending('c', 0);
 
-  put(file, 'no certificate');
+  putFile(file, 'no certificate');
   await untilPending('c', 1);
-  put(other, ca.ca);
+  putFile(other, ca.ca);
   await use({ name: 'c', url: front.url(), tls: { ca: other } });
   await untilPending('c', 0);
 });
@@ -187,7 +181,7 @@ test('a worker that starts without a file of TLS has its contents of before, and
   const ca = authority(t);
   const front = await tlsFront(t, await fakeNode(t, { head }), ca.certify('node'));
   const file = join(temporaryFolder(t), 'ca.pem');
-  put(file, ca.ca);
+  putFile(file, ca.ca);
   await use({ name: 'd', url: front.url(), tls: { ca: file } });
 
   renameSync(file, `${file}.away`);
@@ -303,8 +297,8 @@ test(`key, authority and certificates are renewed ${rounds} times under load: 0 
   const shown = ca.certify('gateway-0');
   const front = await tlsFront(t, node, ca.certify('node-0'), ca.ca);
   const [trusted, key] = [join(folder, 'ca'), join(folder, 'key')];
-  put(trusted, ca.ca);
-  put(key, 'key-0');
+  putFile(trusted, ca.ca);
+  putFile(key, 'key-0');
   const tls = { ca: trusted, cert: shown.cert, key: shown.key };
   const headers = { 'X-Api-Key': `\${file:${key}}` };
   const upstreams = [{ name: 'a', url: front.url(), headers, tls }];
@@ -321,17 +315,17 @@ test(`key, authority and certificates are renewed ${rounds} times under load: 0 
   };
   for (let round = 1; round <= rounds; round += 1) {
     keys.add(`key-${round}`);
-    put(key, `key-${round}`);
+    putFile(key, `key-${round}`);
     await untilApplied();
     keys.delete(`key-${round - 1}`);
     const next = authority(t);
-    put(trusted, ca.ca + next.ca);
+    putFile(trusted, ca.ca + next.ca);
     await untilApplied();
     // The node trusts both for as long as the gateway shows a certificate of the one before.
     front.change(next.certify(`node-${round}`), ca.ca + next.ca);
     replaceFiles(shown, next.certify(`gateway-${round}`));
     await untilApplied();
-    put(trusted, next.ca);
+    putFile(trusted, next.ca);
     await untilApplied();
     front.change(next.certify(`node-${round}`), next.ca);
     ca = next;
@@ -354,7 +348,7 @@ test(
     const folder = temporaryFolder(t);
     const names = ['node', 'redis', 'collector', 'token'] as const;
     const write = (version: number): void => {
-      for (const name of names) put(join(folder, name), `${secretOf(name, version)}\n`);
+      for (const name of names) putFile(join(folder, name), `${secretOf(name, version)}\n`);
     };
     write(1);
     const keys = new Set([secretOf('node', 1)]);
@@ -388,7 +382,7 @@ test(
     );
     assert.ok(((await metric(gateway, 'ledgergate_config_reloads_total{result="applied"}')) ?? 0) >= 1);
     const texts = [(await read()).text];
-    for (const name of names) put(join(folder, name), `${secretOf(name, 3)}\n`.repeat(3_000));
+    for (const name of names) putFile(join(folder, name), `${secretOf(name, 3)}\n`.repeat(3_000));
     await until(async () => (await metric(gateway, 'ledgergate_config_last_reload_successful')) === 0);
     keys.delete(secretOf('node', 1));
     texts.push((await read()).text);

@@ -1,6 +1,6 @@
 /** User, password and certificates of Redis that are renewed under load, in its three topologies, with TLS. */
 import assert from 'node:assert/strict';
-import { renameSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { Crowd } from '../../support/crowd.ts';
@@ -9,7 +9,7 @@ import { fakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
 import { noRedis, redisServer, type RedisServer, type RedisTls } from '../../support/redis-server.ts';
 import { redisCluster, watchedServers } from '../../support/redis-topology.ts';
-import { temporaryFolder } from '../../support/temporary-folder.ts';
+import { putFile, temporaryFolder } from '../../support/temporary-folder.ts';
 import { authority, type Authority, replaceFiles } from '../../support/tls.ts';
 import { metric } from '../../support/workers.ts';
 
@@ -62,10 +62,7 @@ async function world(t: TestContext, topology: string, workers = 1): Promise<Wor
   const shown = ca.certify('gateway');
   const made = await topologies[topology]!(t, { served: ca.certify('redis'), clientCa: ca.file });
   const folder = temporaryFolder(t);
-  const put = (name: string, text: string): void => {
-    writeFileSync(join(folder, `${name}.new`), text);
-    renameSync(join(folder, `${name}.new`), join(folder, name));
-  };
+  const put = (name: string, text: string): void => putFile(join(folder, name), text);
   const everywhere = async (...[name = '', ...args]: readonly string[]): Promise<void> => {
     for (const server of made.servers) await server.run((client) => client.call(name, ...args));
   };
