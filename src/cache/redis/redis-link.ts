@@ -4,7 +4,7 @@ import type { Redis } from 'ioredis';
 import type { RedisServersConfig } from '../../config/index.ts';
 import { Circuit, setPatientTimeout } from '../../ledger/index.ts';
 import type { Span } from '../../metrics/index.ts';
-import { type RedisClient, RedisSource } from './redis-source.ts';
+import { onceReady, type RedisClient, RedisSource } from './redis-source.ts';
 
 /** `closed`: not sent, the circuit is open. `refused`: the server takes no writes. `wrong type`: of the key. */
 type RedisFailure = 'closed' | 'timeout' | 'connection' | 'refused' | 'wrong type' | 'error';
@@ -91,7 +91,7 @@ export class RedisLink {
       this.#circuitsOf('', trialKey)['circuit open'].open(reason);
       onStarted();
     });
-    this.#client.once('ready', onStarted);
+    onceReady(this.#client, onStarted);
   }
 
   /** The reason of this trouble, in any server; `undefined`: no trouble. */

@@ -8,7 +8,7 @@ import type { Socket } from 'node:net';
 import type * as Ioredis from 'ioredis';
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis';
 import { ClientTls, type RedisServersConfig, type TlsMaterial } from '../../config/index.ts';
-import { Allowance } from '../../ledger/index.ts';
+import { Allowance, settlesWithin } from '../../ledger/index.ts';
 import type { Journal, Renewals } from '../../metrics/index.ts';
 
 const require = createRequire(import.meta.url);
@@ -183,12 +183,42 @@ const reconnectAfter = (times: number): number => Math.min(50 * 2 ** Math.min(ti
  */
 export function connectRedis(target: RedisTarget, onError: (error: Error) => void, tls?: TlsMaterial): RedisClient {
   const client = createClient(target, tls);
-  if ('slots' in client) client.on('+node', gatherCommands);
-  else gatherCommands(client);
+  if ('slots' in client) {
+    client.on('+node', gatherCommands);
+    connectPrimaries(client);
+  } else {
+    gatherCommands(client);
+  }
   client.on('error', onError);
   // `error` has reported the failed start already, and the client reconnects.
   client.connect().catch(() => undefined);
   return client;
+}
+
+/**
+ * Connects to the primaries of a cluster, also to those that it gets later. The client connects with a node's first command
+ * only, and holds every other command back for 20 ms meanwhile, four times at most (ioredis, `cluster/index.js`). Not
+ * before the cluster is ready: the client takes any of its nodes for its own check, and needs the failures of a start.
+ */
+function connectPrimaries(cluster: Cluster): void {
+  const connect = (): void => {
+    if (cluster.status !== 'ready') return;
+    for (const node of cluster.nodes('master')) if (node.status === 'wait') node.connect().catch(() => undefined);
+  };
+  cluster.on('ready', connect);
+  cluster.on('refresh', connect);
+}
+
+/** Calls `onReady` once commands are sent at once; in a cluster: to every primary that can be reached. */
+export function onceReady(client: RedisClient, onReady: () => void): void {
+  client.once('ready', () => {
+    if (!('slots' in client)) return onReady();
+    const connecting = client.nodes('master').filter(({ status }) => status !== 'ready');
+    const connected = connecting.map(
+      (node) => new Promise<void>((resolve) => node.once('ready', resolve).once('end', resolve)),
+    );
+    void settlesWithin(Promise.all(connected), connectMs).then(onReady);
+  });
 }
 
 /** A separate connection for messages, without the bound on silence: few messages come. */

@@ -7,6 +7,7 @@ import { RedisLink, type TroubleChange } from '../../../src/cache/redis/redis-li
 import { until } from '../../support/eventually.ts';
 import { linkTo } from '../../support/redis-link.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { redisCluster } from '../../support/redis-topology.ts';
 
 /** A link to a real server, and its reports. */
 async function linked(t: TestContext, timeoutMs = 50) {
@@ -122,3 +123,28 @@ test('a closed link sends no trial and reports no change', async (t) => {
   await until(() => other.state.trials.length === 2);
   assert.deepEqual([closed.state.trials, closed.state.changes], [[], [true]]);
 });
+
+test('a burst after the start of a cluster goes to each server at once', { skip: noRedis }, async (t) => {
+  const { target, servers } = await redisCluster(t);
+  const link = await linkTo(t, target);
+  const keys = Array.from({ length: 60 }, (_, index) => `key ${index}`);
+  const outcomes = await Promise.all(keys.map((key) => link.read(key, (client) => client.get(key))));
+
+  assert.deepEqual(new Set(outcomes.map((outcome) => JSON.stringify(outcome))), new Set(['{"value":null}']));
+  // The client sends a command that it held back to any server, which names the right one.
+  for (const server of servers) assert.doesNotMatch(await server.run((client) => client.info('errorstats')), /MOVED/);
+});
+
+test(
+  'a server of a cluster that hangs at the start does not keep the others from use',
+  { skip: noRedis },
+  async (t) => {
+    const { target, servers } = await redisCluster(t);
+    servers[2]!.pause();
+    const link = await linkTo(t, target);
+    const outcomes = await Promise.all(
+      Array.from({ length: 60 }, (_, index) => link.read(`${index}`, (client) => client.get(`${index}`))),
+    );
+    assert.ok(outcomes.some((outcome) => 'value' in outcome));
+  },
+);

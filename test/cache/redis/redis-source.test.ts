@@ -3,10 +3,12 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
+import type { Cluster } from 'ioredis';
 import { connectRedis, connectSubscriber } from '../../../src/cache/redis/redis-source.ts';
 import { until } from '../../support/eventually.ts';
 import { listen } from '../../support/listen.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { redisCluster } from '../../support/redis-topology.ts';
 
 /** A client, and what it has sent since it was ready. Answers come only while `isOpen`. */
 async function watched(t: TestContext) {
@@ -103,4 +105,20 @@ test('a server that goes away while a subscription is renewed ends no process', 
 
   assert.deepEqual(await received, ['news', 'again']);
   assert.deepEqual(rejections, []);
+});
+
+test('a primary that a ready cluster gets is connected to before its first command', { skip: noRedis }, async (t) => {
+  const { target, servers } = await redisCluster(t);
+  const client = connectRedis(target, () => undefined) as Cluster;
+  t.after(() => client.disconnect());
+  const areReady = () => client.nodes('master').filter(({ status }) => status === 'ready').length === servers.length;
+  await once(client, 'ready');
+  await until(areReady);
+
+  const left = once(client, '-node');
+  client.nodes('master')[0]?.disconnect();
+  await left;
+  assert.equal(client.nodes('master').length, servers.length - 1);
+  client.refreshSlotsCache();
+  await until(areReady);
 });
