@@ -1,6 +1,7 @@
 /** The certificate and its key: read, inspected, and their problems placed in the config file. */
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
+import type { FileTexts } from '../metrics/index.ts';
 import type { Config } from './config.ts';
 import type { LoadedConfig } from './source/load.ts';
 import type { KeyPath, Problem } from './source/problem.ts';
@@ -41,6 +42,11 @@ export const TlsPair = {
   read(files: TlsFiles, nowMs: number): InspectedPair {
     const { cert = '', key = '', problems } = readPem({ cert: files.cert, key: files.key });
     return problems.length > 0 ? { problems, warnings: [] } : inspectTlsPair({ cert, key }, nowMs);
+  },
+
+  /** Inspects the contents of both files, which a process that serves them has published. */
+  inspect({ cert = '', key = '' }: FileTexts, nowMs: number): InspectedPair {
+    return inspectTlsPair({ cert, key }, nowMs);
   },
 
   /** Problems and warnings about the certificate and the ciphers that the config names; none without TLS. */

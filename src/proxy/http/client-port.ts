@@ -5,7 +5,7 @@ import type { Registry } from 'prom-client';
 import type { Access } from '../../access/index.ts';
 import type { Cache } from '../../cache/index.ts';
 import type { Config } from '../../config/index.ts';
-import { type Journal, type Sdk, Tracer } from '../../metrics/index.ts';
+import { type Journal, type Sdk, type SharedFiles, Tracer } from '../../metrics/index.ts';
 import type { ByteBudget, Fleet } from '../../upstream/index.ts';
 import type { Reads } from '../reads/index.ts';
 import { EventStreams } from './event-streams.ts';
@@ -32,6 +32,8 @@ interface ClientPortContext extends Pick<Reads, 'reader' | 'freshness'> {
   readonly registry: Registry;
   readonly journal: Journal;
   readonly log: Logger;
+  /** Absent in a single process. */
+  readonly peers: { readonly files: SharedFiles } | undefined;
   /** Live settings of the config. */
   readonly settings: { readonly sender: ExchangeObserver['limits']; readonly streams: { readonly max: number } };
   /** Processes that share the bounds of the gateway. */
@@ -66,7 +68,7 @@ export function createClientPort(service: Service, config: Config, context: Clie
   });
   const times = { ...usualTimes, inactivityMs: inactivityMs(config), ...context.times };
   const turns = new TurnShares();
-  const encryption = listen.tls && createEncryption(listen.tls, { ...context, times, turns });
+  const encryption = listen.tls && createEncryption(listen.tls, { ...context, times, turns }, context.peers?.files);
   const sdk = context.sdk ?? Tracer.findSdk();
   const tracer = sdk && new Tracer(sdk);
   const observer = {

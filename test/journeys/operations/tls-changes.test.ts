@@ -12,6 +12,7 @@ import { gatewayProcess } from '../../support/gateway-process.ts';
 import { patient, testGateway, type LogLine } from '../../support/gateway.ts';
 import { H2Crowd } from '../../support/h2-crowd.ts';
 import { askH1, askH2, authority, h2Session, replaceFiles, tlsSocket } from '../../support/tls.ts';
+import { metric, noWorker } from '../../support/workers.ts';
 
 const probe = '/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const pinned = (count: number): string => `${probe}?ledger_version=${(count % 900) + 1}`;
@@ -144,6 +145,40 @@ test('two workers: each serves the certificate, then the new one, and drains', a
   const startMs = performance.now();
   assert.equal(await gateway.stop(), 0);
   t.diagnostic(`left within ${Math.round(performance.now() - startMs)} ms`);
+});
+
+test('a worker that starts without its key serves the certificate of the others, and reports that until it is back', async (t) => {
+  const ca = authority(t);
+  const [tls, second] = [ca.certify('first'), ca.certify('second')];
+  const ended = ca.certify('ended', -1);
+  const listen = { host: '127.0.0.1', port: 0, tls };
+  const gateway = await gatewayProcess(t, { full: [await fakeNode(t)], config: { workers: 2, listen } });
+  const shown = async (): Promise<string> => {
+    const socket = await tlsSocket(t, Number(new URL(gateway.url).port), { ca: ca.ca });
+    const { CN } = socket.getPeerCertificate().subject;
+    socket.destroy();
+    return String(CN);
+  };
+  const reloads = (result: string) => metric(gateway, `ledgergate_tls_reloads_total{result="${result}"}`);
+  replaceFiles(tls, second);
+  await until(async () => (await reloads('ok')) === 2);
+
+  const spoilings = [() => writeFileSync(tls.key, 'no key'), () => replaceFiles(tls, ended)];
+  for (const [index, spoil] of spoilings.entries()) {
+    const failed = ((await reloads('failed')) ?? 0) + 2;
+    spoil();
+    await until(async () => (await reloads('failed')) === failed);
+    process.kill(gateway.workers()[0] ?? noWorker(), 'SIGKILL');
+    await until(async () => (await metric(gateway, 'ledgergate_worker_restarts_total')) === index + 1);
+    await until(async () => (await metric(gateway, 'ledgergate_workers')) === 2);
+    for (let at = 0; at < 4; at += 1) assert.equal(await shown(), 'second');
+  }
+  assert.match(gateway.err(), /"why":"listen\.tls\.key: holds no private key[^"]*"/);
+
+  const third = ca.certify('third');
+  replaceFiles(tls, third);
+  await until(async () => (await reloads('ok')) === 4);
+  assert.equal(await shown(), 'third');
 });
 
 test('the public SDK reads and waits over TLS with its own client', async (t) => {

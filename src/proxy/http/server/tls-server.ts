@@ -20,7 +20,7 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import { type Config, TlsPair, WatchedFiles } from '../../../config/index.ts';
 import { GatewayError } from '../../../ledger/index.ts';
-import type { Journal } from '../../../metrics/index.ts';
+import type { Journal, SharedFiles } from '../../../metrics/index.ts';
 import { createTlsMetrics } from '../http-metrics.ts';
 import { maxHeaderBytes, mostHeaders } from '../request-faults.ts';
 import { bindToCarrier, type ConnectionTimes } from './connection-state.ts';
@@ -226,14 +226,23 @@ interface EncryptionContext {
   readonly times: ConnectionTimes;
 }
 
-/** Throws when the files or ciphers are invalid. */
+/**
+ * Throws when the files or ciphers are invalid. `shared`: contents that the other processes serve are used where those of
+ * the files must not replace them.
+ */
 export function createEncryption(
   config: NonNullable<Config['listen']['tls']>,
   { log, journal, times, turns, registry }: EncryptionContext,
+  shared: SharedFiles | undefined,
 ) {
   const files = new WatchedFiles([config.cert, config.key]);
-  const first = TlsPair.read(config, Date.now());
-  if (first.pair === undefined) throw new Error(faultsOf(first).join('; '));
+  const nowMs = Date.now();
+  const found = TlsPair.read(config, nowMs);
+  const texts = shared?.find(config);
+  const kept = texts && TlsPair.inspect(texts, nowMs);
+  const refusal = kept?.pair && refusalOf(found, kept.expiresMs, nowMs);
+  const first = kept === undefined || refusal === undefined ? found : kept;
+  if (first.pair === undefined) throw new Error(faultsOf(found).join('; '));
   let pair: TlsPair = first.pair;
   let expiresMs = first.expiresMs ?? NaN;
   /** The last logged reason of a refusal, logged once. */
@@ -246,6 +255,8 @@ export function createEncryption(
     turns,
     onHandshakeFailed: () => metrics.handshakeFailed(),
   });
+  if (refusal === undefined) shared?.keep(config, pair);
+  else refuse(refusal);
   files.watch({ onChange: look, onMissing: look });
   return {
     listener,
@@ -259,10 +270,9 @@ export function createEncryption(
   function look(): void {
     const nowMs = Date.now();
     const next = TlsPair.read(config, nowMs);
-    // An expired certificate must not replace a valid one.
-    const isWorse = (next.expiresMs ?? NaN) <= nowMs && expiresMs > nowMs;
+    const why = refusalOf(next, expiresMs, nowMs);
     if (next.pair?.cert === pair.cert && next.pair.key === pair.key) refused = undefined;
-    else if (next.pair === undefined || isWorse) refuse([...faultsOf(next), ...next.warnings].join('; '));
+    else if (next.pair === undefined || why !== undefined) refuse(why ?? '');
     else take(next.pair, next.expiresMs ?? NaN, next.warnings);
   }
 
@@ -271,6 +281,7 @@ export function createEncryption(
     expiresMs = nextExpiresMs;
     refused = undefined;
     listener.setPair(pair);
+    shared?.keep(config, pair);
     metrics.reloaded('ok');
     const expires = new Date(expiresMs).toISOString();
     journal.record('certificate', { expires }, 'certificate reloaded: new connections use it');
@@ -283,6 +294,13 @@ export function createEncryption(
     metrics.reloaded('failed');
     journal.record('certificate refused', { why }, 'certificate files refused: the certificate in use stays');
   }
+}
+
+/** Why these contents must not replace others, which end at `expiresMs`; `undefined`: they may. */
+function refusalOf(next: ReturnType<typeof TlsPair.read>, expiresMs = NaN, nowMs: number): string | undefined {
+  // An expired certificate must not replace a valid one.
+  const isWorse = (next.expiresMs ?? NaN) <= nowMs && expiresMs > nowMs;
+  return next.pair === undefined || isWorse ? [...faultsOf(next), ...next.warnings].join('; ') : undefined;
 }
 
 function faultsOf({ problems }: ReturnType<typeof TlsPair.read>): readonly string[] {
