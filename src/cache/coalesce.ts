@@ -23,8 +23,10 @@ class Flight<T> {
   readonly key: string;
   readonly span: Span | undefined;
   readonly stop = new CancelToken();
-  /** A set: thousands that leave one flight at once cost no more each than one. */
-  readonly waiters = new Set<Waiter<T>>();
+  /** One that leaves is replaced by `undefined`: thousands that leave at once cost no more each than one. */
+  readonly waiters: (Waiter<T> | undefined)[] = [];
+  /** Waiters that have not left. */
+  waiting = 0;
 
   constructor(key: string, span: Span | undefined) {
     this.key = key;
@@ -39,6 +41,8 @@ class Waiter<T> {
   readonly fail: (error: unknown) => void;
   /** Flights that it has joined. */
   joined = 0;
+  /** Its index in the flight. */
+  at = 0;
   wait: Span | undefined;
   onAbort: () => void = nothing;
 
@@ -87,33 +91,36 @@ export class Coalescer<T> {
     waiter.joined += 1;
     waiter.wait = running && span;
     waiter.onAbort = () => this.#leave(flight, waiter);
-    flight.waiters.add(waiter);
+    waiter.at = flight.waiters.push(waiter) - 1;
+    flight.waiting += 1;
     if (running === undefined) {
       this.#flights.set(key, flight);
-      void this.#fly(flight, load);
+      this.#fly(flight, load);
     }
     if (caller.signal.aborted) waiter.onAbort();
     else caller.signal.addEventListener('abort', waiter.onAbort, { once: true });
   }
 
-  async #fly(flight: Flight<T>, load: Load<T>): Promise<void> {
-    const { span, stop, waiters } = flight;
-    let value: T;
-    try {
-      value = await load(stop, span);
-    } catch (error) {
-      this.#end(flight);
-      span?.fail(stop.aborted ? 'abandoned' : 'failed');
-      span?.end();
-      for (const waiter of taken(waiters)) this.#fail(flight, waiter, error);
-      return;
-    }
-    this.#end(flight);
-    span?.end();
-    for (const [index, waiter] of taken(waiters).entries()) {
-      release(waiter);
-      waiter.land(value, index === 0);
-    }
+  #fly(flight: Flight<T>, load: Load<T>): void {
+    const { span, stop } = flight;
+    begun(() => load(stop, span)).then(
+      (value) => {
+        this.#end(flight);
+        span?.end();
+        let isLeader = true;
+        for (const waiter of taken(flight)) {
+          release(waiter);
+          waiter.land(value, isLeader);
+          isLeader = false;
+        }
+      },
+      (error: unknown) => {
+        this.#end(flight);
+        span?.fail(stop.aborted ? 'abandoned' : 'failed');
+        span?.end();
+        for (const waiter of taken(flight)) this.#fail(flight, waiter, error);
+      },
+    );
   }
 
   #fail({ key }: Flight<T>, waiter: Waiter<T>, error: unknown): void {
@@ -125,13 +132,13 @@ export class Coalescer<T> {
   }
 
   #leave(flight: Flight<T>, waiter: Waiter<T>): void {
-    const { waiters, stop } = flight;
     release(waiter);
-    waiters.delete(waiter);
+    flight.waiters[waiter.at] = undefined;
+    flight.waiting -= 1;
     waiter.fail(CancelToken.reasonOf(waiter.caller.signal));
-    if (waiters.size > 0) return;
+    if (flight.waiting > 0) return;
     this.#end(flight);
-    stop.abort(new Error('the last caller of this read has left'));
+    flight.stop.abort(new Error('the last caller of this read has left'));
   }
 
   /** Later callers must not join a load that has ended or aborts. */
@@ -140,10 +147,19 @@ export class Coalescer<T> {
   }
 }
 
+/** A promise of `begin`, even where that throws. */
+function begun<T>(begin: () => Promise<T>): Promise<T> {
+  try {
+    return begin();
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
 /** Emptied: V8's old tables of a Map keep flights, with all that they refer to, until the next full collection. */
-function taken<T>(waiters: Set<Waiter<T>>): readonly Waiter<T>[] {
-  const all = [...waiters];
-  waiters.clear();
+function taken<T>(flight: Flight<T>): readonly Waiter<T>[] {
+  const all = flight.waiters.filter((waiter) => waiter !== undefined);
+  flight.waiters.length = 0;
   return all;
 }
 

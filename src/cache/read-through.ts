@@ -113,7 +113,11 @@ export class ReadThrough {
     resultOf: (loaded: Loaded, isLeader: boolean) => R,
   ): Promise<R> {
     const name = `${nameOf(key)}${flight}#${this.#purges}`;
-    return this.#loads.run(name, caller, (signal, span) => this.#lead(key, load, isLeased, signal, span), resultOf);
+    const lead = (signal: CancelSignal, span: Span | undefined): Promise<Loaded> =>
+      this.#store === undefined && this.#shared === undefined
+        ? this.#loadAlone(key, load, signal, span)
+        : this.#lead(key, load, isLeased, signal, span);
+    return this.#loads.run(name, caller, lead, resultOf);
   }
 
   /** Keeps a final answer of a node that no load has asked for, in memory for `ttlMs`. */
@@ -175,6 +179,22 @@ export class ReadThrough {
     return { reads: reads + (await this.forget(scope)), isStoreClear };
   }
 
+  /** Without tiers behind memory: a load without an async function, which would cost each miss 1.5 kB. */
+  #loadAlone(key: CacheKey, load: AnswerLoad, signal: CancelSignal, span: Span | undefined): Promise<Loaded> {
+    const running = new RunningLoad(key);
+    this.#running.add(running);
+    return load(signal, span).then(
+      (loaded) => {
+        this.#running.delete(running);
+        return this.#kept(running, loaded, alone);
+      },
+      (error: unknown) => {
+        this.#running.delete(running);
+        throw error;
+      },
+    );
+  }
+
   async #lead(
     key: CacheKey,
     load: AnswerLoad,
@@ -186,16 +206,12 @@ export class ReadThrough {
     const running = new RunningLoad(key);
     this.#running.add(running);
     try {
-      let turn = alone;
-      if (store !== undefined || shared !== undefined) {
-        const found = store && (await this.#findStored(running, store));
-        if (found !== undefined) return found;
-        const taken = await (shared === undefined
-          ? this.#turnOfWorkers(running, isLeased, store)
-          : this.#turnOfReplicas(running, isLeased, signal, span, shared));
-        if ('answer' in taken) return taken;
-        turn = taken;
-      }
+      const found = store && (await this.#findStored(running, store));
+      if (found !== undefined) return found;
+      const turn = await (shared === undefined
+        ? this.#turnOfWorkers(running, isLeased, store)
+        : this.#turnOfReplicas(running, isLeased, signal, span, shared));
+      if ('answer' in turn) return turn;
       try {
         return this.#kept(running, await load(signal, span), turn);
       } catch (error) {
