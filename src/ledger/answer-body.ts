@@ -111,7 +111,7 @@ export class JsonBody {
   get isError(): boolean {
     const { members, names } = this.#read() ?? nothing;
     if (typeof members['message'] !== 'string' || typeof members['error_code'] !== 'string') return false;
-    return names.every((name) => ofError.has(name));
+    return (names ?? Object.keys(members)).every((name) => ofError.has(name));
   }
 
   /** Number of its items, where it is an array. */
@@ -147,23 +147,16 @@ export class JsonBody {
 }
 
 const none: Members = {};
-const nothing: Pick<JsonFacts, 'members' | 'names' | 'edges' | 'ranges'> & {
-  readonly items?: number;
-  readonly value?: unknown;
-} = {
-  members: none,
-  names: [],
-};
+const nothing: Partial<BodyFacts> & Pick<BodyFacts, 'members'> = { members: none };
 
 function parsedFacts(bytes: Buffer): BodyFacts | undefined {
   const value = parse(bytes);
   if (value === undefined) return undefined;
-  if (Array.isArray(value)) return { kind: 'array', ...nothing, items: value.length, value };
+  if (Array.isArray(value)) return { kind: 'array', members: none, items: value.length, value };
   if (typeof value !== 'object' || value === null) {
-    return { kind: typeof value === 'number' ? 'number' : 'other', ...nothing, items: undefined, value };
+    return { kind: typeof value === 'number' ? 'number' : 'other', members: none, items: undefined, value };
   }
-  const members = value as Members;
-  return { kind: 'object', members, names: Object.keys(members), items: undefined, value };
+  return { kind: 'object', members: value as Members, items: undefined, value };
 }
 
 /** `undefined`: no JSON. */
@@ -175,8 +168,8 @@ function parse(bytes: Buffer): unknown {
   }
 }
 
-/** The facts of JSON that was skimmed, or parsed whole. */
-type BodyFacts = JsonFacts & { readonly value?: unknown };
+/** The facts of JSON that was skimmed, or parsed whole: then the members are all, and their names are read from them. */
+type BodyFacts = Omit<JsonFacts, 'names'> & Partial<Pick<JsonFacts, 'names'>> & { readonly value?: unknown };
 
 type Members = Readonly<Record<string, unknown>>;
 

@@ -33,13 +33,18 @@ export class CancelToken implements CancelSignal {
 
   addEventListener(_type: 'abort', listener: () => void): void {
     if (this.aborted) return;
-    (this.#listeners ??= []).push(listener);
+    // A literal has room for one; the first push to an empty array makes room for seventeen.
+    if (this.#listeners === undefined) this.#listeners = [listener];
+    else this.#listeners.push(listener);
   }
 
   removeEventListener(_type: 'abort', listener: () => void): void {
     const listeners = this.#listeners;
     const at = listeners?.indexOf(listener) ?? -1;
-    if (at !== -1) listeners?.splice(at, 1);
+    // The last one is popped: `splice` makes an array of what it removes.
+    if (listeners === undefined || at === -1) return;
+    if (at === listeners.length - 1) listeners.pop();
+    else listeners.splice(at, 1);
   }
 }
 

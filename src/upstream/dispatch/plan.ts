@@ -57,6 +57,10 @@ export interface NodeFailure {
 /** Further attempts at one address after one of several nodes behind it had pruned the data. */
 const mostElsewhere = 16;
 
+/** Shared by all calls until their first failure: most have none, and five tables of their own would cost each 1 kB. */
+const noNodes: ReadonlySet<Upstream> = new Set();
+const noHeads: ReadonlyMap<Upstream, bigint> = new Map();
+
 /** The attempts of one call so far. */
 export class CallHistory {
   /** Nodes that the call does not ask again. */
@@ -67,9 +71,9 @@ export class CallHistory {
   /** The node of the last attempt, which may be in flight. */
   lastTried: Upstream | undefined;
   /** Nodes that had not reached the version, with the heads that they reported then. */
-  readonly behind = new Map<Upstream, bigint>();
+  behind = noHeads;
   /** Nodes that gave no usable answer. */
-  readonly failed = new Set<Upstream>();
+  failed = noNodes;
   /** End of all waits for the version together, in ms of `performance.now()`; absent before the first. */
   waitUntilMs: number | undefined;
   /** The next attempt repeats a node, or follows a wait: it is allowed even after the last one. */
@@ -77,7 +81,7 @@ export class CallHistory {
   /** The call has repeated a node at once after a failure; it does so once. */
   hasRepeated = false;
   /** Nodes that answered that they do not hold the version, block or transaction. */
-  readonly prunedAt = new Set<Upstream>();
+  prunedAt = noNodes;
   anyPruned = false;
   /** Answers of one of several nodes behind an address that it has pruned the data. */
   #sharedMisses = 0;
@@ -138,22 +142,23 @@ export class CallHistory {
     this.last = outcome;
     this.lastAsked = upstream;
     if (sign !== undefined) this.failures.push({ upstream, sign, symptom, sentAtMs });
-    if (kind === 'failed') this.failed.add(upstream);
-    if (kind === 'behind') this.behind.set(upstream, upstream.head);
+    if (kind === 'failed') this.failed = new Set(this.failed).add(upstream);
+    if (kind === 'behind') this.behind = new Map(this.behind).set(upstream, upstream.head);
     if (kind === 'pruned') this.anyPruned = true;
     if (outcome.isUnrouted === true) this.unrouted += 1;
     // A 404 stays a miss, because another node may be deeper, and a version above a head is waited for.
     const isAskedAgain = kind === 'pruned' && upstream.address.isShared && this.#sharedMisses < mostElsewhere;
     if (isAskedAgain) this.#missAtShared(upstream);
     if (answer === undefined) return;
-    if ((kind === 'pruned' || kind === 'absent') && !isAskedAgain) this.prunedAt.add(answer.upstream);
+    if ((kind === 'pruned' || kind === 'absent') && !isAskedAgain)
+      this.prunedAt = new Set(this.prunedAt).add(answer.upstream);
     // An answer about the ledger outranks a broken node's error; among equals the later, deeper node's wins.
     if (kind !== 'failed' || this.bestAnswer === undefined) this.bestAnswer = { kind, answer };
   }
 
   /** The node is one of several behind its address: the call asks there again. */
   forgetMiss(upstream: Upstream): void {
-    this.prunedAt.delete(upstream);
+    this.prunedAt = new Set([...this.prunedAt].filter((other) => other !== upstream));
     this.#missAtShared(upstream);
     this.isRepeating = true;
   }
