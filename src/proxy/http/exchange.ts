@@ -358,11 +358,11 @@ export class Exchange implements Caller, RequestSummary {
     if ((status === 503 || status === 429) && !hasField(head, 'retry-after')) head.push('Retry-After', '1');
     if (this.admitted !== undefined) head.push(...this.admitted.headers);
     if (origin !== undefined) head.push(...heads.cors.grant(origin, heads.cors.furtherIn([...head, ...ledger])));
-    // Last: prepared hits join them with the date and the connection's headers, once for all requests of a moment.
-    for (const item of ledger) head.push(item);
     if (heads.isDraining) this.response.shouldKeepAlive = false;
     this.#endWhereHttpDoes(head);
-    this.response.writeHead(status, head);
+    // Last: prepared hits join them with the date and the connection's headers, once for all requests of a moment.
+    if (this.response.writeHeadOfLedger !== undefined) this.response.writeHeadOfLedger(status, head, ledger);
+    else this.response.writeHead(status, [...head, ...ledger]);
   }
 
   /**

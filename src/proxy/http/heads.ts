@@ -168,7 +168,11 @@ function granted(origin: string): readonly string[] {
 
 /** Whether the flat headers hold one of this lower-case name. */
 export function hasField(head: readonly string[], name: string): boolean {
-  return head.some((text, at) => at % 2 === 0 && text.toLowerCase() === name);
+  for (let at = 0; at < head.length; at += 2) {
+    const text = head[at] as string;
+    if (text.length === name.length && text.toLowerCase() === name) return true;
+  }
+  return false;
 }
 
 /** Bytes that HTTP forbids in a field value (RFC 9110 5.5): a line feed would begin another header. */
@@ -202,9 +206,11 @@ const close = 'Connection: close\r\n\r\n';
 export class LiveHeaders {
   #untilMs = -Infinity;
   #date = '';
-  #ledger: readonly string[] | undefined;
-  #kept = Buffer.alloc(0);
-  #closing = Buffer.alloc(0);
+  /** The ledger headers of `#lines`. */
+  #ledger: readonly string[] = [];
+  #lines = '';
+  /** The ends of heads with `#lines` and `#date`; absent after a change of either. */
+  #ends: { readonly kept: Buffer; readonly closing: Buffer } | undefined;
 
   /** End of a head, with the empty line. `isChunked`: the body has no length. */
   endOfHead(isKept: boolean, isChunked = false): string {
@@ -213,16 +219,25 @@ export class LiveHeaders {
     return this.#date + (isChunked ? connection.slice(0, -2) + chunked : connection);
   }
 
+  /** One line per ledger header. Throws as `fieldLines`. */
+  lines(ledger: readonly string[]): string {
+    if (ledger !== this.#ledger) {
+      this.#lines = fieldLines(ledger);
+      this.#ledger = ledger;
+      this.#ends = undefined;
+    }
+    return this.#lines;
+  }
+
   /** Ledger headers and the end of a head. `nowMs`: `performance.now()`. */
   bytes(ledger: readonly string[], isKept: boolean, nowMs: number): Buffer {
     this.#renewDate(nowMs);
-    if (ledger !== this.#ledger) {
-      this.#ledger = ledger;
-      const lines = fieldLines(ledger);
-      this.#kept = Buffer.from(lines + this.#date + keepAlive, 'latin1');
-      this.#closing = Buffer.from(lines + this.#date + close, 'latin1');
-    }
-    return isKept ? this.#kept : this.#closing;
+    const lines = this.lines(ledger);
+    this.#ends ??= {
+      kept: Buffer.from(lines + this.#date + keepAlive, 'latin1'),
+      closing: Buffer.from(lines + this.#date + close, 'latin1'),
+    };
+    return isKept ? this.#ends.kept : this.#ends.closing;
   }
 
   #renewDate(nowMs: number): void {
@@ -230,6 +245,6 @@ export class LiveHeaders {
     const dateMs = Date.now();
     this.#untilMs = nowMs + 1000 - (dateMs % 1000);
     this.#date = `Date: ${new Date(dateMs).toUTCString()}\r\n`;
-    this.#ledger = undefined;
+    this.#ends = undefined;
   }
 }

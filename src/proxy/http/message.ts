@@ -22,6 +22,8 @@ export interface Outgoing {
   readonly writableLength: number;
   /** `head`: alternating names and values. */
   writeHead(status: number, head: string[]): unknown;
+  /** `writeHead` of `head` and the ledger headers behind it. Absent: the response has no text of them. */
+  writeHeadOfLedger?(status: number, head: readonly string[], ledger: readonly string[]): unknown;
   /** Sends a piece of the body; false: wait for 'drain'. */
   write(piece: Buffer): boolean;
   end(body: string | Buffer | undefined): unknown;

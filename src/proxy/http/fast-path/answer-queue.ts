@@ -195,7 +195,7 @@ export class FastResponse implements Outgoing {
   #hasPieces = false;
   /** The body has no length, and goes in chunks (RFC 9112 7.1). */
   #isChunked = false;
-  #onClose: (() => void)[] = [];
+  #onClose: (() => void)[] | undefined;
 
   /**
    * `isHead`: the answer has no body. `onDone`: called when the socket has the answer, or the connection ends without one.
@@ -211,8 +211,12 @@ export class FastResponse implements Outgoing {
   }
 
   writeHead(status: number, head: readonly string[]): this {
+    return this.writeHeadOfLedger(status, head, []);
+  }
+
+  writeHeadOfLedger(status: number, head: readonly string[], ledger: readonly string[]): this {
     // Throws before anything is sent, so that an error answer remains possible.
-    this.#head = headText(status, head);
+    this.#head = headText(status, head) + (ledger.length === 0 ? '' : this.#connection.live.lines(ledger));
     this.#isChunked = !this.#isHead && status !== 204 && status !== 304 && !hasField(head, 'content-length');
     this.statusCode = status;
     this.headersSent = true;
@@ -238,7 +242,7 @@ export class FastResponse implements Outgoing {
     }
     this.#onDone(this);
     // The exchange ends in this turn, and would take an earlier 'close' for a hang-up.
-    if (!this.#hasPieces && this.#onClose.length > 0) queueMicrotask(() => this.close());
+    if (!this.#hasPieces && this.#onClose !== undefined) queueMicrotask(() => this.close());
     return this;
   }
 
@@ -269,7 +273,8 @@ export class FastResponse implements Outgoing {
   }
 
   once(event: 'close' | 'drain', listener: () => void): this {
-    if (event === 'close') this.#onClose.push(listener);
+    if (event === 'close' && this.#onClose === undefined) this.#onClose = [listener];
+    else if (event === 'close') this.#onClose?.push(listener);
     else this.#connection.socket.once('drain', listener);
     return this;
   }
@@ -277,7 +282,9 @@ export class FastResponse implements Outgoing {
   /** Reports that the answer is out, or its client gone. */
   close(): void {
     this.#isClosed = true;
-    for (const listener of this.#onClose.splice(0)) listener();
+    const listeners = this.#onClose ?? [];
+    this.#onClose = undefined;
+    for (const listener of listeners) listener();
   }
 }
 
