@@ -182,7 +182,7 @@ export class Reader {
   }
 
   /** Asks the fleet. Without `keyed` the answer is not stored. */
-  async #fetch(read: Read, keyed: Keyed | undefined, { client, signal, span, onPlace }: Caller): Promise<Loaded> {
+  #fetch(read: Read, keyed: Keyed | undefined, { client, signal, span, onPlace }: Caller): Promise<Loaded> {
     const { operation, form, need, wire, atOnce } = read;
     const { generation } = this.#fleet;
     const request = {
@@ -198,12 +198,13 @@ export class Reader {
       span,
       onPlace,
     };
-    try {
-      return this.#loadedOf(read, keyed, await this.#fleet.sender.whole(request, signal), generation);
-    } catch (error) {
-      if (error instanceof LargeAnswerError) this.#large.set(itemOf(read), true);
-      throw error;
-    }
+    return this.#fleet.sender.whole(request, signal).then(
+      (answer) => this.#loadedOf(read, keyed, answer, generation),
+      (error: unknown) => {
+        if (error instanceof LargeAnswerError) this.#large.set(itemOf(read), true);
+        throw error;
+      },
+    );
   }
 
   /** The node's answer with its lifetime. `generation`: of the fleet when it was asked. */

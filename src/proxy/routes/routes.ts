@@ -146,19 +146,19 @@ export class Routes implements Service {
     if (read === undefined) return this.#passRead(exchange, match);
     if ('shared' in read) return this.#answerShared(exchange, read);
     if (this.#reads.reader.isLarge(read)) return this.#passRead(exchange, match);
-    if (this.#comesAgain(read)) this.targets.add(match.target, new CachedTarget(match.route, read));
-    return this.#answerRead(exchange, read);
+    return this.#answerRead(exchange, read, () => this.targets.add(match.target, new CachedTarget(match.route, read)));
   }
 
-  /** The target cache gets reads of "latest" and those in memory: most other pinned ones come once, and would displace them. */
-  #comesAgain(read: Read): boolean {
-    return (isOfLatest(read) || this.#reads.reader.locate(read) !== undefined) && this.targets.admits();
-  }
-
-  #answerRead(exchange: Exchange, read: Read): void | Promise<void> {
+  /**
+   * `addTarget`: the target cache gets reads of "latest" and those in memory for good: most other pinned ones come once,
+   * and would displace them.
+   */
+  #answerRead(exchange: Exchange, read: Read, addTarget?: () => void): void | Promise<void> {
     const { reader, freshness, waits } = this.#reads;
     if (read.operation === 'view') exchange.requireFunction(read.functionId);
     const hit = isOfLatest(read) ? freshness.findRead(read, exchange) : reader.find(read);
+    const comesAgain = isOfLatest(read) || hit?.entry.lifetimeMs === Infinity;
+    if (comesAgain && addTarget !== undefined && this.targets.admits()) addTarget();
     if (hit !== undefined) return this.#write(exchange, hit);
     exchange.requireTime();
     // An answer of history grows with the ledger until it is final: no client gets one of before its own reads.
@@ -211,14 +211,16 @@ export class Routes implements Service {
     const { accept, 'content-type': contentType, 'content-encoding': coding } = exchange.request.headers;
     // A compressed body has no canonical form here; such requests are rare, and nodes decode them.
     if (coding !== undefined) return this.#answerPassed(exchange, match, body);
-    const parse = (digest?: string): Read | undefined => {
-      const request = { target: match.target, accept, contentType, body, digest, isRestricted: exchange.isRestricted };
-      const read = match.parseBody(request);
-      if (read !== undefined && exchange.isWhole) this.#addPosted(match, request, read);
-      return read;
+    const request = { target: match.target, accept, contentType, body, isRestricted: exchange.isRestricted };
+    const parse = (digest?: string): Read | undefined => match.parseBody({ ...request, digest });
+    const serveRead = (read: Read | undefined): void | Promise<void> => {
+      if (read === undefined) return this.#passRead(exchange, match, body);
+      return this.#answerRead(
+        exchange,
+        read,
+        exchange.isWhole ? () => this.#addPosted(match, request, read) : undefined,
+      );
     };
-    const serveRead = (read: Read | undefined): void | Promise<void> =>
-      read === undefined ? this.#passRead(exchange, match, body) : this.#answerRead(exchange, read);
     if (body.length <= turnlessBytes) return serveRead(parse());
     const run = (digest?: string) => bodyTurns.run(exchange.client, () => parse(digest));
     const read = body.length > digestedBytes ? digestInTurns(body).then(run) : run();
@@ -227,7 +229,7 @@ export class Routes implements Service {
 
   /** Adds a read to the target cache under the body's exact bytes. */
   #addPosted(match: Match, { target, contentType = '', accept, body }: BodyRead, read: Read): void {
-    if (body.length > canonicalBytes || !this.#comesAgain(read)) return;
+    if (body.length > canonicalBytes) return;
     const { wire } = read;
     // A slice of the received bytes would keep all of them in memory.
     const own = wire.body === body ? { ...read, wire: { ...wire, body: ownBytes(body) } } : read;
