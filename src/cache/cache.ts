@@ -168,10 +168,12 @@ function createReadMetrics(registry: Registry) {
     labels: { ...memory, outcome: results },
     counted: ({ outcome: result }) => operations.reduce((sum, kind) => sum + reads.of({ kind, result }).value, 0),
   });
-  const hits = Object.fromEntries(operations.map((kind) => [kind, reads.of({ kind, result: 'hit' })]));
+  const countsOf = (result: (typeof results)[number]): Partial<Record<string, Count>> =>
+    Object.fromEntries(operations.map((kind) => [kind, reads.of({ kind, result })]));
+  const [hits, misses] = [countsOf('hit'), countsOf('miss')];
   return {
     hitsOf: (kind: Operation): Count => hits[kind] as Count,
-    miss: (kind: Operation) => reads.inc({ kind, result: 'miss' }),
+    miss: (kind: Operation) => misses[kind]?.inc(),
   };
 }
 

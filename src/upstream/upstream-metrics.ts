@@ -1,6 +1,14 @@
 /** Figures of the fleet: its metrics, and its report for the status page. */
 import type { Registry } from 'prom-client';
-import { combinations, Counter, type FamilyData, Gauge, Histogram, labelSources } from '../metrics/index.ts';
+import {
+  combinations,
+  type Count,
+  Counter,
+  type FamilyData,
+  Gauge,
+  Histogram,
+  labelSources,
+} from '../metrics/index.ts';
 import type { FleetState } from './fleet-state.ts';
 import type { EjectionReason } from './node/circuits.ts';
 import { nodeFaults } from './node/node-fault.ts';
@@ -89,12 +97,17 @@ export function createUpstreamMetrics(registry: Registry, fleet: MeasuredFleet) 
     name: 'ledgergate_unreached_versions_total',
     help: 'Versions that another replica had shown and that no upstream here got to in time.',
   }).of({});
+  /** Series that each answer counts, so that none is found by its labels. */
+  const answers = new Map<string, { readonly duration: ReturnType<typeof duration.of>; readonly byClass: ByClass }>();
   return {
     prunedRepaired,
     unreached,
     observeAnswer(upstream: string, status: number, seconds: number) {
-      requests.inc({ upstream, status: classOf(status) });
-      duration.of({ upstream }).observe(seconds);
+      let ofNode = answers.get(upstream);
+      if (ofNode === undefined) answers.set(upstream, (ofNode = { duration: duration.of({ upstream }), byClass: {} }));
+      const statusClass = classOf(status);
+      (ofNode.byClass[statusClass] ??= requests.of({ upstream, status: statusClass })).inc();
+      ofNode.duration.observe(seconds);
     },
     /** An answer that `observeAnswer` counts is of no use: a status of a broken node that a client may have provoked. */
     answerFailed: (upstream: string) => failures.inc({ upstream, kind: 'status' }),
@@ -107,11 +120,14 @@ export function createUpstreamMetrics(registry: Registry, fleet: MeasuredFleet) 
     nodesNotFound: (upstream: string) => notFound.inc({ upstream }),
     forgetDiscovery: (gone: string) => notFound.remove(({ upstream }) => upstream === gone),
     forgetUpstream(gone: string) {
+      answers.delete(gone);
       for (const family of [requests, failures, deferrals, allowanceRefusals, duration])
         family.remove(({ upstream }) => upstream === gone);
     },
   };
 }
+
+type ByClass = Partial<Record<(typeof statusClasses)[number], Count>>;
 
 /** Statuses beyond 599 count as 5xx, so that the label stays bounded. */
 function classOf(status: number): (typeof statusClasses)[number] {
