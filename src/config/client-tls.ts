@@ -41,6 +41,8 @@ export class ClientTls {
   readonly #journal: Journal;
   readonly #now: () => number;
   readonly #files: WatchedFiles;
+  /** As they were read at the start, with why they are not in use; see `use`. */
+  readonly #found: { readonly texts: FileTexts; readonly refusal: string | undefined };
   #expiries: ReadonlyMap<ExpiringFile, number>;
   /** Ends that were recorded, with the day of their last record. */
   readonly #reminded = new Map<ExpiringFile, string>();
@@ -74,12 +76,17 @@ export class ClientTls {
     if (material === undefined) throw new Error(faultsOf(found.problems));
     this.material = material;
     this.#expiries = expiries;
-    this.#renewals.useFiles(this.#toward, expiries, refusal);
-    if (refusal === undefined) this.#renewals.files?.keep(config, found.texts);
+    this.#found = { texts: found.texts, refusal };
   }
 
-  /** Begins to read the files when they change. `onChange`: `material` is another. */
-  watch(onChange: () => void): void {
+  /**
+   * The files are in use: reports them, and reads them again when they change. `onChange`: `material` is another. Until
+   * then a config that is refused can be given up.
+   */
+  use(onChange: () => void): void {
+    const { texts, refusal } = this.#found;
+    this.#renewals.useFiles(this.#toward, this.#expiries, refusal);
+    if (refusal === undefined) this.#renewals.files?.keep(this.#config, texts);
     const look = (): void => this.#look(onChange);
     if (this.#files.names.length > 0) this.#files.watch({ onChange: look, onMissing: look });
     this.#remind();

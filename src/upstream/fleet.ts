@@ -110,7 +110,10 @@ export class Fleet extends FleetState {
       journal,
     });
     const nodes = nodesOf(config.upstreams, found).map((node) => credentials.create(node));
-    for (const upstream of nodes) upstream.isDrained = drained.includes(upstream.name);
+    for (const upstream of nodes) {
+      credentials.admit(upstream);
+      upstream.isDrained = drained.includes(upstream.name);
+    }
     const dialect = config.dialect === 'auto' ? config.dialect : new Dialect(config.dialect);
     const events: FleetEvents = {
       onChange: (change, fields, message) => {

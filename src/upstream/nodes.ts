@@ -274,6 +274,7 @@ export class Nodes {
     // New nodes join before old ones leave: the fleet always has a usable node.
     fleet.replace([...configs.keys(), ...gone], performance.now());
     for (const [upstream, found] of added) {
+      credentials.admit(upstream);
       if (typeof found === 'object') prober.admit(upstream, found);
       void prober.add(upstream);
     }

@@ -12,14 +12,18 @@ import { authority, replaceFiles } from '../support/tls.ts';
 const dayMs = 86_400_000;
 
 /** Files that are watched, at a clock of the test. `lines`: messages of the log. `shared`: with the other processes. */
-function opened(t: TestContext, config: ClientTlsConfig, shared?: SharedFiles) {
+function opened(t: TestContext, config: ClientTlsConfig, shared?: SharedFiles, onChange: () => void = () => {}) {
   const clock = { nowMs: Date.now() };
   const lines: string[] = [];
   const write = (_: object, message: string): void => void lines.push(message);
   const journal = new Journal({ debug: write, info: write, warn: write, error: write });
   const registry = new Registry();
   const renewals = new Renewals(registry, journal, shared);
-  const open = (): ClientTls => new ClientTls(config, { toward: 'a', renewals, journal, now: () => clock.nowMs });
+  const open = (): ClientTls => {
+    const files = new ClientTls(config, { toward: 'a', renewals, journal, now: () => clock.nowMs });
+    files.use(onChange);
+    return files;
+  };
   const files = open();
   t.after(() => files.close());
   const valueOf = async (name: string): Promise<number | undefined> => {
@@ -74,8 +78,7 @@ test('the expiry is that of the certificate, and of the last authority to expire
 test('a certificate that ends is a line of the log each day of its last week, and one after its end', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] });
   const { cert, key } = authority(t).certify('own', 9);
-  const { clock, lines, files } = opened(t, { cert, key });
-  files.watch(() => undefined);
+  const { clock, lines } = opened(t, { cert, key });
   const hourMs = dayMs / 24;
   for (let day = 0; day < 10; day += 1) {
     clock.nowMs += dayMs;
@@ -94,10 +97,10 @@ test('a certificate that ends is a line of the log each day of its last week, an
 test('ended files do not replace valid ones; other usable ones do', async (t) => {
   const ca = authority(t);
   const served = ca.certify('one');
-  const { files, valueOf, lines } = opened(t, { ca: ca.file, cert: served.cert, key: served.key });
-  const { material } = files;
   let changes = 0;
-  files.watch(() => (changes += 1));
+  const config = { ca: ca.file, cert: served.cert, key: served.key };
+  const { files, valueOf, lines } = opened(t, config, undefined, () => (changes += 1));
+  const { material } = files;
   replaceFiles(served, ca.certify('ended', -1));
   await until(async () => (await valueOf('ledgergate_renewal_pending')) === 1);
   assert.equal(files.material, material);
@@ -113,9 +116,8 @@ test('ended files do not replace valid ones; other usable ones do', async (t) =>
 test('ended files replace ended ones', async (t) => {
   const ca = authority(t);
   const served = ca.certify('one', -1);
-  const { files, valueOf } = opened(t, { cert: served.cert, key: served.key });
   let changes = 0;
-  files.watch(() => (changes += 1));
+  const { valueOf } = opened(t, { cert: served.cert, key: served.key }, undefined, () => (changes += 1));
   replaceFiles(served, ca.certify('two', -1));
   await until(() => changes === 1);
   assert.notEqual(await valueOf('ledgergate_renewal_pending'), 1);
@@ -133,16 +135,15 @@ test('contents of the other processes are those of the start alone: later ones o
   const put = (text: string): void => writeFileSync(file, text);
   const { all, joined } = sharedFiles();
   put(first.ca);
-  opened(t, { ca: file }, joined());
+  opened(t, { ca: file }, joined()).files.close();
   put('broken');
-  const { files, lines, open, valueOf } = opened(t, { ca: file }, joined());
+  let changes = 0;
+  const { lines, open, valueOf } = opened(t, { ca: file }, joined(), () => (changes += 1));
   assert.equal(await valueOf('ledgergate_renewal_pending'), 1);
   // Another address of the same name is asked with the same files; the refusal is recorded once.
   open().close();
   assert.equal(lines.length, 1);
 
-  let changes = 0;
-  files.watch(() => (changes += 1));
   put(second.ca);
   await until(() => changes === 1);
   put('broken again');
@@ -160,7 +161,7 @@ test('a process that starts with ended files has the valid ones of the others, a
   const served = ca.certify('one', 20);
   const config = { cert: served.cert, key: served.key };
   const { all, joined } = sharedFiles();
-  opened(t, config, joined());
+  opened(t, config, joined()).files.close();
   replaceFiles(served, ca.certify('ended', -1));
   const { valueOf, lines } = opened(t, config, joined());
   assert.equal(await valueOf('ledgergate_renewal_pending'), 1);

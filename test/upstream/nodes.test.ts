@@ -71,3 +71,25 @@ test('a reload whose files of a new node cannot be used leaves nothing of anothe
   const pending = await registry.getSingleMetric('ledgergate_renewal_pending')?.get();
   assert.deepEqual(pending?.values, []);
 });
+
+test('the expiry of certificates is that of the files in force, after refused reloads as well', async (t) => {
+  const { fleet, nodes, of, registry } = await started(t);
+  const { file } = authority(t);
+  const expiries = async (): Promise<readonly unknown[]> => {
+    const expiry = await registry.getSingleMetric('ledgergate_client_certificate_expiry_timestamp_seconds')?.get();
+    return expiry?.values.map(({ labels }) => labels['toward']) ?? [];
+  };
+  const url = nodes[1].url.replace('127.0.0.1', 'localhost');
+
+  const changed = { upstreams: [of(0, { tls: { ca: file } }), of(1, missing)] };
+  await assert.rejects(fleet.follow(changed), /cannot read/);
+  assert.deepEqual(await expiries(), [], 'changed files of a node');
+  const moved = { upstreams: [of(0, {}), of(1, { url, tls: { ca: file } }), of(0, { name: 'c', ...missing })] };
+  await assert.rejects(fleet.follow(moved), /cannot read/);
+  assert.deepEqual(await expiries(), [], 'files of a node in the place of another');
+
+  await fleet.follow({ upstreams: [of(0, {}), of(1, { tls: { ca: file } })] });
+  assert.deepEqual(await expiries(), ['b']);
+  await fleet.follow({ upstreams: [of(0, {}), of(1, { url })] });
+  assert.deepEqual(await expiries(), [], 'a node without files in the place of another');
+});

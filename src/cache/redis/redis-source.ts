@@ -88,7 +88,7 @@ export class RedisSource {
     const { tls } = this.#config;
     this.#files = tls && new ClientTls(tls, parts);
     if (tls === undefined) parts.renewals.useFiles(parts.toward);
-    this.#files?.watch(() => this.#try());
+    this.#files?.use(() => this.#try());
   }
 
   #keep(client: RedisClient): RedisClient {

@@ -45,15 +45,20 @@ export class NodeCredentials {
     return this.#nodes.get(upstream)?.config;
   }
 
-  /** Makes a node. Throws when its files cannot be used. */
+  /** Makes a node. Throws when its files cannot be used. `admit` or `release` follows. */
   create(config: NodeConfig): Upstream {
     const files = this.#open(config);
     const upstream = this.#parts.make(config, files?.material);
-    const kept: Kept = { config, files, trials: new Circuit(pauses), again: undefined };
-    this.#nodes.set(upstream, kept);
-    files?.watch(() => void this.#renew(upstream, kept));
-    if (config.headers !== undefined || files !== undefined) this.#parts.renewals.add(config.name);
+    this.#nodes.set(upstream, { config, files, trials: new Circuit(pauses), again: undefined });
     return upstream;
+  }
+
+  /** A node that was made joins the fleet. */
+  admit(upstream: Upstream): void {
+    const kept = this.#nodes.get(upstream);
+    if (kept === undefined) return;
+    this.#useFiles(upstream, kept);
+    if (kept.config.headers !== undefined || kept.files !== undefined) this.#parts.renewals.add(upstream.name);
   }
 
   /**
@@ -70,10 +75,9 @@ export class NodeCredentials {
       kept.config = config;
       if (!hasOtherFiles && JSON.stringify(before.headers) === JSON.stringify(config.headers)) return;
       if (hasOtherFiles) {
-        if (files === undefined) this.#parts.renewals.useFiles(config.name);
         kept.files?.close();
         kept.files = files;
-        files?.watch(() => void this.#renew(upstream, kept));
+        this.#useFiles(upstream, kept);
       }
       await this.#renew(upstream, kept);
     };
@@ -98,6 +102,12 @@ export class NodeCredentials {
   #open({ name, tls }: NodeConfig): ClientTls | undefined {
     const { renewals, journal } = this.#parts;
     return tls && new ClientTls(tls, { toward: name, renewals, journal });
+  }
+
+  #useFiles(upstream: Upstream, kept: Kept): void {
+    // A node of this name may have had some before.
+    if (kept.files === undefined) this.#parts.renewals.useFiles(upstream.name);
+    else kept.files.use(() => void this.#renew(upstream, kept));
   }
 
   #renew(upstream: Upstream, kept: Kept): Promise<void> {
