@@ -8,8 +8,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** For what takes milliseconds, on a machine that is in no hurry. */
 const withinMs = 30_000;
 
-/** Pauses between two polls: a tenth of the wait so far, within these. */
-const pauses = { leastMs: 2, mostMs: 50 };
+/** Pauses between two polls: a share of the wait so far, within bounds. A poll is often a scrape of all metrics. */
+const pauses = { leastMs: 4, mostMs: 100, share: 0.25 };
 
 /** Asks until `is` holds; resolves with that value. `everyMs`: in place of pauses that grow with the wait. */
 export async function eventually<T>(
@@ -24,7 +24,7 @@ export async function eventually<T>(
     const waitedMs = performance.now() - startMs;
     // Thrown in the line that waited.
     if (waitedMs > withinMs) assert.fail(`not within ${withinMs} ms: ${String(ask)}`);
-    await sleep(everyMs ?? Math.min(pauses.mostMs, Math.max(pauses.leastMs, waitedMs / 10)));
+    await sleep(everyMs ?? Math.min(pauses.mostMs, Math.max(pauses.leastMs, waitedMs * pauses.share)));
   }
 }
 
