@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { after, before, test } from 'node:test';
+import { sbom } from '../../scripts/sbom.ts';
 import { installMs, isOffline, root, runPolitely } from '../support/dockerfile.ts';
 import { assertPrints, assertRuns, nodeVersions, withoutNode } from '../support/runs.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -95,4 +96,26 @@ test('links of the README and of the pages that it leads to are in the package, 
     [...new Set(needed)].filter((path) => !existsSync(join(own, path))),
     [],
   );
+});
+
+const read = (name: string) => JSON.parse(readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8'));
+
+test('npm run sbom lists what the package brings along, at the locked versions, and nothing of development', () => {
+  const document = JSON.parse(sbom());
+  const lock: Record<string, { dev?: boolean; version: string }> = read('package-lock.json').packages;
+  const { name, version, dependencies, devDependencies } = read('package.json');
+  const listed: { name: string; version: string }[] = document.components;
+  const names = new Set(listed.map((component) => component.name));
+
+  assert.deepEqual([document.bomFormat, document.specVersion], ['CycloneDX', '1.5']);
+  assert.deepEqual([document.metadata.component.name, document.metadata.component.version], [name, version]);
+  const locked = Object.entries(lock).filter(([path, { dev }]) => path !== '' && dev !== true);
+  assert.deepEqual(
+    listed.map((component) => `${component.name}@${component.version}`).sort(),
+    locked.map(([path, entry]) => `${path.replace(/^.*node_modules\//, '')}@${entry.version}`).sort(),
+  );
+  for (const dependency of Object.keys(dependencies)) assert.ok(names.has(dependency), dependency);
+  for (const tool of ['typescript', 'oxlint', 'prettier']) {
+    assert.ok(tool in devDependencies && !names.has(tool), tool);
+  }
 });

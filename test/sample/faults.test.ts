@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { test, type TestContext } from 'node:test';
+import { promisify } from 'node:util';
+import { curlExamples, startSampleFleet } from '../../src/sample/sample-fleet.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import type { SampleFault as Fault } from '../support/sample-faults.ts';
 
@@ -155,4 +158,102 @@ test('several faults act together, and healing takes all of them away', async (t
   assert.deepEqual(await idAndHead(), ['9', '990']);
   node.fault = undefined;
   assert.deepEqual(await idAndHead(), ['1', '1000']);
+});
+
+const account = '/accounts/0x1/resource/0x1::account::Account';
+
+test('requests are counted in all, without probes, and by route', async (t) => {
+  const node = await fakeNode(t);
+
+  for (const path of ['', '/-/healthy', account, account, '/nowhere']) await fetch(node.url + path);
+
+  assert.deepEqual([node.requests, node.reads], [5, 3]);
+  assert.deepEqual([node.requestsTo('resource'), node.requestsTo('ledgerInfo'), node.requestsTo('none')], [2, 1, 1]);
+  node.log.clear();
+  assert.deepEqual([node.requests, node.log.received.length], [0, 0]);
+});
+
+test('a request is kept as it was received', async (t) => {
+  const node = await fakeNode(t);
+  const body = '{ "function" : "0x1::coin::balance" }';
+
+  await fetch(`${node.url}/view?ledger_version=5`, { method: 'POST', body, headers: { 'x-test': 'a' } });
+
+  const [received] = node.log.received;
+  assert.ok(received);
+  assert.deepEqual([received.method, received.url, received.route], ['POST', '/v1/view?ledger_version=5', 'view']);
+  assert.deepEqual([received.headers['x-test'], received.body.toString()], ['a', body]);
+});
+
+test('only the last requests are kept, and of a large body its beginning', async (t) => {
+  const node = await fakeNode(t, { keepRequests: 2 });
+
+  for (const version of [1, 2]) await fetch(`${node.url}${account}?ledger_version=${version}`);
+  await fetch(`${node.url}/view`, { method: 'POST', body: 'x'.repeat(100_000) });
+
+  assert.deepEqual(
+    node.log.received.map(({ body }) => body.length),
+    [0, 65_536],
+  );
+  assert.equal(node.requests, 3);
+});
+
+test('a test can wait for the next read, or for a certain request', async (t) => {
+  const node = await fakeNode(t);
+  const [next, probe] = [node.log.next(), node.log.next(({ route }) => route === 'ledgerInfo')];
+
+  await fetch(node.url);
+  await fetch(node.url + account);
+
+  assert.deepEqual([(await next).route, (await probe).route], ['resource', 'ledgerInfo']);
+});
+
+const run = promisify(execFile);
+
+/** `command` split as a shell does: the arguments of curl. */
+async function argumentsOf(command: string): Promise<readonly string[]> {
+  const { stdout } = await run('sh', ['-c', `curl() { printf '%s\\0' "$@"; }; ${command}`]);
+  return stdout.split('\0').slice(0, -1);
+}
+
+test('the sample fleet is a pruned and an archival node of one moving ledger', async (t) => {
+  let nowMs = Date.UTC(2026, 0, 1);
+  const fleet = await startSampleFleet({ now: () => nowMs });
+  t.after(() => fleet.close());
+  const [full, archival] = fleet.nodes;
+  assert.ok(full && archival);
+
+  const before = fleet.state();
+  nowMs += 60_000;
+  const after = fleet.state();
+
+  assert.deepEqual([full.tier, archival.tier], ['full', 'archival']);
+  assert.match(full.url, /^http:\/\/127\.0\.0\.1:\d+\/v1$/);
+  assert.equal(after.head - before.head, 60n * 190n);
+  assert.ok(after.oldest > before.oldest);
+  assert.equal(after.archivalOldest, 0n);
+  assert.equal(full.node.ledger().version, archival.node.ledger().version);
+});
+
+test('an example survives a shell whatever stands in it', async () => {
+  const url = `http://localhost/it's "$HOME" \`x\`/v1`;
+  const [example] = curlExamples(url, { head: 5n, oldest: 0n, archivalOldest: 0n });
+  assert.ok(example);
+
+  const [, target = ''] = await argumentsOf(example.command);
+
+  assert.ok(target.startsWith(`${url}/accounts/`));
+});
+
+test('what is submitted to one node is known to the other', async (t) => {
+  const fleet = await startSampleFleet();
+  t.after(() => fleet.close());
+  const [full, archival] = fleet.nodes;
+  assert.ok(full && archival);
+  const headers = { 'content-type': 'application/x.aptos.signed_transaction+bcs' };
+
+  const reply = await fetch(`${full.url}/transactions`, { method: 'POST', body: new Uint8Array([1, 2, 3]), headers });
+  const { hash } = (await reply.json()) as { hash: string };
+
+  assert.equal((await fetch(`${archival.url}/transactions/by_hash/${hash}`)).status, 200);
 });

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
+import { fork } from 'node:child_process';
 import cluster from 'node:cluster';
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { Channel, type WorkerHandlers } from '../../src/workers/channel.ts';
+import { Channel, type WorkerHandlers, type Setup } from '../../src/workers/channel.ts';
 import {
   HangWatch,
   WorkerPool,
@@ -13,6 +17,8 @@ import {
   type WatchedWorker,
 } from '../../src/workers/worker-pool.ts';
 import { until } from '../support/eventually.ts';
+import { testConfig } from '../support/gateway.ts';
+import { listen } from '../support/listen.ts';
 
 const failures = [
   { how: 'at once', settings: { gid: 'none' as never }, reason: /ERR_INVALID_ARG_TYPE|must be/ },
@@ -152,4 +158,104 @@ test('an undeliverable message does not prevent the end of a process', async (t)
 
   await closed;
   assert.equal(await gone, 'code 0');
+});
+
+interface Theirs {
+  double(value: unknown): unknown;
+}
+
+/** Two ends, with structured clones in between as between processes. */
+function channelTo(handlers: Theirs): Channel<Theirs> {
+  const here: Channel<Theirs> = new Channel((message) => there.take(structuredClone(message)), {});
+  const there: Channel<object> = new Channel((message) => here.take(structuredClone(message)), handlers);
+  return here;
+}
+
+test('a call resolves or rejects like the handler', async () => {
+  const channel = channelTo({
+    double: (value) => {
+      if (typeof value !== 'number') throw new TypeError('no number');
+      return value * 2;
+    },
+  });
+  assert.equal(await channel.call('double', 21, 1_000), 42);
+  await assert.rejects(channel.call('double', 'x', 1_000), /no number/);
+});
+
+test('a call without a structured clone rejects at once, and only once', async () => {
+  const channel = channelTo({ double: (value) => value });
+  await assert.rejects(
+    channel.call('double', () => {}, 20),
+    { name: 'DataCloneError' },
+  );
+  // A second, unhandled rejection would end the process.
+  await sleep(60);
+});
+
+test('an answer without a structured clone is a fault', async () => {
+  const channel = channelTo({ double: () => () => {} });
+  await assert.rejects(channel.call('double', 1, 1_000), /DataCloneError/);
+});
+
+const exec = fileURLToPath(new URL('../../src/workers/worker-main.ts', import.meta.url));
+
+test('a worker that gets a connection from an exiting primary ends without output', async (t) => {
+  const server = createServer({ pauseOnConnect: true });
+  const client = connect(await listen(t, server), '127.0.0.1');
+  client.on('error', () => undefined);
+  const [accepted] = (await once(server, 'connection')) as [Socket];
+  const env = { ...process.env, NODE_UNIQUE_ID: '1' };
+  const worker = fork(exec, [], { env, serialization: 'advanced', stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
+  t.after(() => {
+    worker.kill('SIGKILL');
+    client.destroy();
+  });
+  const said = text(worker.stderr ?? assert.fail());
+  await once(worker, 'message');
+
+  // A message of the cluster module, read after the channel to the primary has closed.
+  worker.kill('SIGSTOP');
+  const { _handle: handle } = accepted as Socket & { readonly _handle?: Socket };
+  worker.send({ cmd: 'NODE_CLUSTER', act: 'newconn', key: 'none', seq: 1 }, handle);
+  worker.disconnect();
+  worker.kill('SIGCONT');
+  const [code] = (await once(worker, 'exit')) as [number | null];
+
+  assert.deepEqual([code, await said], [0, '']);
+});
+
+test('a worker that cannot start reports the reason alone', async (t) => {
+  const port = await listen(t, createServer());
+  // Forked without the cluster module, so that it listens itself, on a port in use.
+  const worker = fork(exec, [], { serialization: 'advanced', stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
+  t.after(() => worker.kill('SIGKILL'));
+  const said = text(worker.stderr ?? assert.fail());
+  await once(worker, 'message');
+  const config = testConfig({ full: [{ url: 'http://127.0.0.1:1/v1' }], config: { listen: { port } } });
+  const distrusted = { names: [], marked: { salt: '', table: undefined } };
+  const setup: Setup = {
+    config,
+    drainDelayMs: 0,
+    processes: 1,
+    run: 'test',
+    distrusted,
+    drained: [],
+    ledger: 0,
+    published: [],
+    files: new Map(),
+  };
+
+  const event = { kind: 'distrusted', functionId: '0x1::a::b' };
+  worker.send({ kind: 'notify', name: 'published', argument: { ledger: 0, event } });
+  worker.send({ kind: 'notify', name: 'log', argument: { level: 'silent' } });
+  worker.send({ kind: 'notify', name: 'serve', argument: setup });
+  const failure = new Promise((resolve) => {
+    worker.on('message', ({ name, argument }: { name?: string; argument?: unknown }) => {
+      if (name === 'failed') resolve(argument);
+    });
+  });
+
+  assert.equal(((await failure) as { readonly code?: string }).code, 'EADDRINUSE');
+  worker.disconnect();
+  assert.deepEqual([(await once(worker, 'exit'))[0], await said], [0, '']);
 });

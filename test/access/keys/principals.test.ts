@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { change, editKeys, removal } from '../../../src/access/keys/edit-keys.ts';
+import { FunctionRights } from '../../../src/access/keys/function-rights.ts';
 import {
   createKey,
   hashKey,
@@ -8,7 +12,9 @@ import {
   parseBearer,
   Principals,
 } from '../../../src/access/keys/principals.ts';
+import { replaceFile } from '../../../src/access/keys/replace-file.ts';
 import { planConfig } from '../../support/keys.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const every = planConfig().operations;
 const plans = {
@@ -140,4 +146,71 @@ test('one key of Redis is replaced as all of them are: the file precedes it, and
 
   principals.setRules({ ...rules, plans: { ...plans, gone: planConfig() } });
   assert.deepEqual(namesOf(), ['of-the-file', 'bad key', 'wallet', 'bad key']);
+});
+
+const rightsOf = (allow?: readonly string[], deny?: readonly string[]) => FunctionRights.of({ allow, deny });
+
+/** The functions that the rights admit. */
+function admitted(rights: FunctionRights | undefined): readonly string[] {
+  const functions = ['0x1::coin::balance', '0x1::coin::supply', '0x1::object::owner', '0xa::coin::balance'];
+  return functions.filter((id) => rights?.admits(id) === true);
+}
+
+test('lists have functions, modules and addresses; deny precedes allow', () => {
+  assert.deepEqual(admitted(rightsOf(['0x1::coin::balance'])), ['0x1::coin::balance']);
+  assert.deepEqual(admitted(rightsOf(['0x1::coin::*'])), ['0x1::coin::balance', '0x1::coin::supply']);
+  assert.deepEqual(admitted(rightsOf(['0x1::*'])), ['0x1::coin::balance', '0x1::coin::supply', '0x1::object::owner']);
+  assert.deepEqual(admitted(rightsOf(undefined, ['0x1::*'])), ['0xa::coin::balance']);
+  assert.deepEqual(admitted(rightsOf(['0x1::*'], ['0x1::coin::*'])), ['0x1::object::owner']);
+  assert.deepEqual(admitted(rightsOf(['0x1::coin::balance'], ['0x1::*'])), []);
+  assert.deepEqual(admitted(rightsOf(['0x1::coin::*', '0xa::*'], ['0x1::coin::balance', '0x1::object::owner'])), [
+    '0x1::coin::supply',
+    '0xa::coin::balance',
+  ]);
+});
+
+test('addresses of lists are compared in one spelling, names to the letter', () => {
+  const long = `0x${'0'.repeat(63)}A`;
+  assert.deepEqual(admitted(rightsOf([`${long}::*`, '0x01::coin::supply', '0X1::coin::balance'.toLowerCase()])), [
+    '0x1::coin::balance',
+    '0x1::coin::supply',
+    '0xa::coin::balance',
+  ]);
+  assert.deepEqual(admitted(rightsOf(['0x1::Coin::balance', '0x1::coin::Balance', '0x1::coi::*', '0x11::*'])), []);
+});
+
+test('a function that is not certain is refused by any list, and without a list there are no rights to check', () => {
+  assert.equal(rightsOf(undefined, ['0x2::*'])?.admits(undefined), false);
+  assert.equal(rightsOf(['0x1::*'])?.admits(undefined), false);
+  assert.equal(rightsOf(), undefined);
+  assert.equal(FunctionRights.of(undefined), undefined);
+});
+
+const entry = (name: string, origins: string): string =>
+  `  - { name: ${name}, plan: free, sha256: ${'a'.repeat(64)}, origins: ${origins} }\n`;
+
+test('an entry that an alias refers to is a conflict with words for operators, not a fault', async () => {
+  const text = `keys:\n${entry('one', '&pages ["https://a.example"]')}${entry('two', '*pages')}`;
+  const fault = { name: 'KeysFault', reason: 'conflict', message: /^an alias \(\*\) elsewhere in the keys file/ };
+  await assert.rejects(editKeys(text, removal('one', 'keys.yaml')), fault);
+  await assert.rejects(editKeys(text, change('one', { origins: null }, 'keys.yaml')), fault);
+  const left = await editKeys(text, removal('two', 'keys.yaml'));
+  assert.match(left.text, /name: one/);
+  assert.doesNotMatch(left.text, /name: two/);
+});
+
+test('what a writer without the lock saves during a change is not lost', async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, 'keys.yaml');
+  writeFileSync(file, 'before');
+  const replaced = replaceFile(file, (text) => {
+    writeFileSync(file, 'saved by an editor');
+    return Promise.resolve(`${text}, changed`);
+  });
+  await assert.rejects(replaced, {
+    reason: 'unavailable',
+    message: /another program has changed it meanwhile: try again$/,
+  });
+  assert.equal(readFileSync(file, 'utf8'), 'saved by an editor');
+  assert.deepEqual(readdirSync(folder), ['keys.yaml']);
 });

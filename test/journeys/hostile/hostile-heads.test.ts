@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
-import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, testGateway, twoTiers } from '../../support/gateway.ts';
 import { assertWellFormed, hostileRows, testHostile } from '../../support/hostile.ts';
 
 let version = 0;
@@ -229,4 +229,29 @@ test('an Origin or header list above its bound is not echoed', async (t) => {
   assert.equal(echoed.headers['access-control-allow-headers'], 'a'.repeat(4_096));
   assert.deepEqual([tooMany.status, tooMany.headers['access-control-allow-headers']], [204, undefined]);
   assert.deepEqual([noPage.status, noPage.headers['access-control-allow-origin']], [204, undefined]);
+});
+
+const pinned = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=800';
+
+test('a version on a path that ignores it neither stops the gateway nor moves a window', async (t) => {
+  const { gateway } = await twoTiers(t, {}, { head: 1_000n });
+
+  for (const version of ['999999999999', '1000', '999']) {
+    await gateway.get(`/blocks/by_height/1?ledger_version=${version}`);
+  }
+  const reply = await gateway.get(pinned);
+
+  assert.equal(reply.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-0');
+});
+
+test('a health check that no node can pass takes no node out', async (t) => {
+  const { gateway } = await nodeAndGateway(t, {}, { head: 1_000n });
+
+  const statuses = [];
+  for (let round = 0; round < 3; round += 1) {
+    statuses.push((await gateway.get('/-/healthy?duration_secs=0')).status);
+  }
+
+  assert.deepEqual(statuses, [503, 503, 503]);
+  assert.equal(gateway.fleet()[0]?.state, 'usable');
 });

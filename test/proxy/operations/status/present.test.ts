@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import type { Disagreement } from '../../../../src/proxy/reads/index.ts';
-import { mergeStatus } from '../../../../src/proxy/operations/status/report.ts';
+import * as format from '../../../../src/proxy/operations/status/format.ts';
+import { addressOf, tableViewOf, nodesOf, sortedBy } from '../../../../src/proxy/operations/status/page/fleet.ts';
+import { html } from '../../../../src/proxy/operations/status/page/html.ts';
+import { pagePolicy, statusPage } from '../../../../src/proxy/operations/status/page/page.ts';
 import { factsOf } from '../../../../src/proxy/operations/status/present.ts';
+import { mergeStatus } from '../../../../src/proxy/operations/status/report.ts';
+import { statusLines } from '../../../../src/proxy/operations/status/terminal.ts';
+import type { Disagreement } from '../../../../src/proxy/reads/index.ts';
 import { factsFrom, nodeStatus, processStatus, windowsOf } from '../../../support/process-status.ts';
 
 test('without problems the state is ready', () => {
@@ -184,4 +190,138 @@ test('the address of a Redis server distinguishes events, and is not published',
     ],
   );
   assert.doesNotMatch(JSON.stringify(facts), /10\.9\.8/);
+});
+
+const hostile = `<img src=x onerror="alert(1)">'&\u001b[2J\u202e`;
+
+const hostileFacts = factsFrom(
+  {
+    nodes: [nodeStatus({ name: hostile, ejected: [{ readClass: hostile, reason: hostile }] })],
+    redis: { trouble: hostile },
+    distrusted: [hostile],
+    disagreements: [{ upstreams: [hostile, hostile], count: 1, lost: {}, last: hostile }],
+    events: [{ atMs: 0, kind: 'encode mismatch', fields: { functionId: hostile, upstream: hostile } }],
+  },
+  { version: hostile },
+);
+
+test('data from outside is text on the page', () => {
+  const page = statusPage(hostileFacts);
+  assert.doesNotMatch(page, /<img/);
+  assert.doesNotMatch(page, /onerror="/);
+  assert.match(page, /&lt;img src=x onerror=&quot;alert\(1\)&quot;&gt;&#39;&amp;/);
+});
+
+test('data from outside is text in a terminal', () => {
+  const lines = statusLines(JSON.stringify(hostileFacts)) ?? [];
+  assert.doesNotMatch(lines.join(''), /[\p{Cc}\p{Cf}]/u);
+  assert.ok(lines.some((line) => line.includes('<img src=x')));
+});
+
+test('escaping covers what ends a text or a quoted attribute', () => {
+  assert.equal(
+    html`<p title="${`"'<>&`}">${[html`<b>${'<'}</b>`, undefined, 3]}</p>`.text,
+    '<p title="&quot;&#39;&lt;&gt;&amp;"><b>&lt;</b>3</p>',
+  );
+});
+
+test('the policy allows this script and this style by hash, and nothing else', () => {
+  const page = statusPage(factsFrom());
+  for (const [, name, text = ''] of page.matchAll(/<(script|style)>(.*?)<\/\1>/gs)) {
+    const digest = createHash('sha256').update(text).digest('base64');
+    assert.ok(pagePolicy.includes(`${name}-src 'sha256-${digest}'`), name);
+  }
+  assert.match(pagePolicy, /^default-src 'none'; /);
+  assert.doesNotMatch(pagePolicy, /unsafe/);
+  // Neither attributes with styles nor anything from elsewhere.
+  assert.doesNotMatch(page, / style=| on\w+=|https?:\/\/(?!www\.w3\.org\/2000\/svg)/);
+});
+
+test('the page renders before any report', () => {
+  const nothing = { head: undefined, oldest: undefined };
+  const node = nodeStatus({ ...nothing, state: 'unproven', lag: undefined, edgeMargin: undefined });
+  const page = statusPage(factsFrom({ ...nothing, isReady: false, chainId: undefined, nodes: [node] }));
+  assert.match(page, /No node has reported its window yet/);
+  assert.match(page, /unproven/);
+});
+
+test('numbers are formatted for people', () => {
+  const { bytes, duration, milliseconds, percent, perSecond, short } = format;
+  assert.deepEqual([0, 999, 1_000, 12_345, 4_000_000, 3.4e9].map(short), ['0', '999', '1k', '12k', '4M', '3.4G']);
+  assert.deepEqual([undefined, 0, 0.5, 0.99999, 1].map(percent), ['–', '0 %', '50.0 %', '99.9 %', '100 %']);
+  assert.equal([undefined, 0.05, 4.26, 120, 1_500].map(milliseconds).join(), '–,0.05 ms,4.3 ms,120 ms,1.5 s');
+  assert.deepEqual([0, 59, 61, 3_600, 90_061].map(duration), ['0 s', '59 s', '1 min 1 s', '1 h', '1 d 1 h']);
+  assert.deepEqual([10, 2_048, 300 * 2 ** 20].map(bytes), ['10 B', '2.0 KiB', '300 MiB']);
+  assert.deepEqual([0, 0.4, 12, 1_234].map(perSecond), ['0/s', '0.4/s', '12/s', '1.2k/s']);
+});
+
+const facts = factsFrom({
+  nodes: [
+    nodeStatus({ name: 'full-a', head: '900', oldest: '500', inFlight: 1 }),
+    nodeStatus({
+      name: 'full-b',
+      head: '1000',
+      oldest: '400',
+      inFlight: 7,
+      ejected: [{ readClass: 'view', reason: 'error' }],
+    }),
+    nodeStatus({ name: 'Archive', tier: 'archival', head: '1000', oldest: '0', inFlight: 3 }),
+    nodeStatus({ name: 'full-c', state: 'down', reason: 'time-out', head: undefined, oldest: undefined, inFlight: 0 }),
+  ],
+});
+const namesBy = (query: object) => nodesOf(facts.nodes, tableViewOf(query)).map(({ name }) => name);
+
+test('without an order problems come first, then the order of the config', () => {
+  assert.deepEqual(namesBy({}), ['full-c', 'full-b', 'full-a', 'Archive']);
+});
+
+test('each column has an order, and its reverse', () => {
+  const orders = {
+    node: ['Archive', 'full-a', 'full-b', 'full-c'],
+    head: ['full-c', 'full-a', 'full-b', 'Archive'],
+    oldest: ['full-c', 'Archive', 'full-b', 'full-a'],
+    load: ['full-b', 'Archive', 'full-a', 'full-c'],
+  };
+  for (const [sort, names] of Object.entries(orders)) assert.deepEqual(namesBy({ sort }), names, sort);
+  assert.deepEqual(namesBy({ sort: '-load' }), orders.load.toReversed());
+});
+
+test('a filter matches a part of the name, the tier or the state', () => {
+  assert.deepEqual(namesBy({ filter: 'ARCH' }), ['Archive']);
+  assert.deepEqual(namesBy({ filter: ' time-out ' }), ['full-c']);
+  assert.deepEqual(namesBy({ filter: 'passed' }), ['full-b']);
+  assert.deepEqual(namesBy({ filter: 'nothing' }), []);
+});
+
+test('odd queries are none', () => {
+  const usual = tableViewOf({});
+  for (const query of [{ sort: 'constructor' }, { sort: ['head', 'node'] }, { filter: ['a', 'b'] }, { other: 'x' }]) {
+    assert.deepEqual(tableViewOf(query), usual);
+  }
+  assert.equal(tableViewOf({ filter: 'x'.repeat(1_000) }).filter.length, 100);
+});
+
+test('addresses hold the view, and a second click reverses the order', () => {
+  const view = tableViewOf({ sort: 'head', filter: 'a&b=c' });
+  assert.equal(addressOf(view), '?sort=head&filter=a%26b%3Dc');
+  assert.equal(sortedBy('head', view), '?sort=-head&filter=a%26b%3Dc');
+  assert.equal(sortedBy('load', view), '?sort=load&filter=a%26b%3Dc');
+  assert.equal(sortedBy('head', tableViewOf({ sort: '-head', all: '1' })), '?sort=head&all=1');
+});
+
+test('the table of a large fleet has 30 rows, and all on demand; the picture has 12', () => {
+  const nodes = Array.from({ length: 100 }, (_, index) => nodeStatus({ name: `node-${index}` }));
+  const large = factsFrom({ nodes });
+  const rows = (query: object) =>
+    statusPage(large, tableViewOf(query)).match(/<th scope="row" role="rowheader">/g)?.length;
+  assert.deepEqual([rows({}), rows({ all: '1' }), rows({ filter: 'node-7' })], [30, 100, 11]);
+  const page = statusPage(large);
+  assert.match(page, /href="\?all=1">Show all 100 nodes</);
+  assert.equal(page.match(/class="track" x="0"/g)?.length, 12);
+});
+
+test('a filter from outside is text on the page', () => {
+  const nodes = Array.from({ length: 10 }, (_, index) => nodeStatus({ name: `node-${index}` }));
+  const page = statusPage(factsFrom({ nodes }), tableViewOf({ filter: '"><script>alert(1)</script>' }));
+  assert.doesNotMatch(page, /<script>alert/);
 });

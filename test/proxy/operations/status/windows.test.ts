@@ -1,13 +1,40 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Counts } from '../../../../src/proxy/operations/status/counts.ts';
-import { factsFrom } from '../../../support/process-status.ts';
+import { Registry } from 'prom-client';
+import { createAccessMetrics } from '../../../../src/access/access-metrics.ts';
+import { createCacheMetrics } from '../../../../src/cache/cache.ts';
+import { readFamilies } from '../../../../src/metrics/family.ts';
+import { outcomes, type Outcome, lagVersions, requestSeconds } from '../../../../src/metrics/request-labels.ts';
+import { createHttpMetrics, createOverloadMetrics } from '../../../../src/proxy/http/http-metrics.ts';
+import {
+  type Counts,
+  countedFamilies,
+  countsOf,
+  distancesOf,
+  attemptTimes,
+  bucketsOf,
+  encodings,
+  quantile,
+  refusals,
+  repairs,
+  totalOf,
+} from '../../../../src/proxy/operations/status/counts.ts';
+import { statusPage } from '../../../../src/proxy/operations/status/page/page.ts';
+import type { StatusFacts } from '../../../../src/proxy/operations/status/present.ts';
+import { statusLines } from '../../../../src/proxy/operations/status/terminal.ts';
 import {
   mergeTrends,
   mergeWindows,
   Windows,
   type WindowCounts,
 } from '../../../../src/proxy/operations/status/windows.ts';
+import { createLatestMetrics } from '../../../../src/proxy/reads/freshness.ts';
+import { createEncodeMetrics, createProofMetrics } from '../../../../src/proxy/routes/encoder.ts';
+import { routeNames } from '../../../../src/proxy/routes/route-table.ts';
+import { createSenderMetrics, createUpstreamMetrics } from '../../../../src/upstream/upstream-metrics.ts';
+import { fc } from '../../../support/fast-check.ts';
+import { factsFrom, windowsOf } from '../../../support/process-status.ts';
+import { emptyFleet } from '../../../support/sender.ts';
 
 const second = 1_000;
 const counted = (count: number) => new Map([['hits', count]]);
@@ -168,4 +195,264 @@ test('a step without reads has no share and no time', () => {
     [point?.at, point?.hitShare, point?.failedShare, point?.p99Ms, point?.callsPerSecond],
     ['1970-01-01T00:00:15.000Z', undefined, undefined, undefined, 0],
   );
+});
+
+// Shares of requests, routes that need nodes, and versions that reads are behind, from counted requests.
+
+type Requests = readonly (readonly [route: string, outcome: Outcome, count: number])[];
+
+/** Facts after these requests within two seconds. */
+function factsAfter(requests: Requests): StatusFacts {
+  const registry = new Registry();
+  const metrics = createHttpMetrics(registry, routeNames);
+  for (const [route, outcome, count] of requests) {
+    for (let each = 0; each < count; each += 1) {
+      metrics.finished({ route, outcome, status: 200, isHeadSent: true, bytes: 0 }, 0.002);
+    }
+  }
+  return factsFrom({ windows: windowsOf(countsOf(readFamilies(registry, countedFamilies)), 2) });
+}
+
+const mixed: Requests = [
+  ['resource', 'memory', 10],
+  ['resource', 'miss', 2],
+  ['view', 'collapsed', 1],
+  ['view', 'redis', 1],
+  ['view', 'miss', 3],
+  ['view', 'failed', 1],
+  ['view', 'refused', 7],
+  ['pass_through', 'passed', 6],
+  ['ledger_info', 'local', 2],
+  ['none', 'refused', 50],
+  ['none', 'local', 9],
+];
+
+test('memory, Redis, shared reads and own answers need no node; misses, passed requests and failures do', () => {
+  const [without, needing] = [
+    ['memory', 'store', 'redis', 'collapsed', 'local'],
+    ['miss', 'passed', 'failed'],
+  ];
+  for (const outcome of outcomes) {
+    const [window] = factsAfter([['view', outcome, 1]]).windows;
+    const isNeeding = needing.includes(outcome);
+    const share = without.includes(outcome) ? 1 : isNeeding ? 0 : undefined;
+    assert.deepEqual([window?.withoutNodeShare, window?.toNodesPerSecond], [share, isNeeding ? 0.5 : 0], outcome);
+  }
+});
+
+test('the hit share is of cacheable reads', () => {
+  const sources = ['memory', 'memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
+  const [window] = factsAfter(sources.map((outcome) => ['resource', outcome, 1])).windows;
+  assert.deepEqual([window?.hitShare, window?.requests, window?.requestsPerSecond], [0.5, 9, 4.5]);
+  assert.deepEqual(
+    window?.routes.map(({ route, hitShare }) => [route, hitShare]),
+    [['resource', 0.5]],
+  );
+});
+
+test('refusals, preflights and requests without a route are in no share', () => {
+  const [window] = factsAfter(mixed).windows;
+  assert.deepEqual([window?.withoutNodeShare, window?.toNodesPerSecond], [0.5384, 6]);
+  assert.equal(window?.routes.find(({ route }) => route === 'none')?.withoutNodeShare, undefined);
+});
+
+test('routes that need nodes most come first', () => {
+  const routes = factsAfter(mixed).windows[0]?.routes ?? [];
+  assert.deepEqual(
+    routes.slice(0, 4).map((of) => [of.route, of.requestsPerSecond, of.toNodesPerSecond, of.withoutNodeShare]),
+    [
+      ['pass_through', 3, 3, 0],
+      ['view', 6.5, 2, 0.3333],
+      ['resource', 6, 1, 0.8333],
+      ['ledger_info', 1, 0, 1],
+    ],
+  );
+});
+
+test('a share is 1 only if no request needed a node', () => {
+  const [window] = factsAfter([
+    ['resource', 'memory', 99_999],
+    ['resource', 'miss', 1],
+  ]).windows;
+  assert.equal(window?.withoutNodeShare, 0.9999);
+});
+
+test('requests to nodes of all routes are those of the window', () => {
+  const request = fc.tuple(
+    fc.constantFrom('resource', 'view', 'submit', 'pass_through'),
+    fc.constantFrom(...outcomes),
+    fc.nat({ max: 20 }).map((count) => 2 * count),
+  );
+  fc.assert(
+    fc.property(fc.array(request, { maxLength: 12 }), (requests) => {
+      const [window] = factsAfter(requests).windows;
+      const sum = (window?.routes ?? []).reduce((total, { toNodesPerSecond }) => total + toNodesPerSecond, 0);
+      assert.equal(sum, window?.toNodesPerSecond);
+    }),
+  );
+});
+
+test('page and command show the share', () => {
+  const facts = factsAfter(mixed);
+
+  const page = statusPage(facts)
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/\s+/g, ' ');
+  assert.match(page, /Last Requests No node Hits 5xx p50 ms p99 ms 10 s 46\/s 53\.8 %/);
+  assert.match(page, /Class Requests To nodes No node 5xx p50 ms p99 ms pass through 3\.0\/s 3\.0\/s 0 % /);
+  const lines = statusLines(JSON.stringify(facts)) ?? [];
+  assert.ok(lines.some((line) => /^ *LAST +RATE +NO NODE +HITS +5XX +P50 +P99/.test(line)));
+  assert.ok(
+    lines.some((line) => /^ *100 s +46\/s +53\.8 % +61\.1 % +1\.0 % /.test(line)),
+    lines.join('\n'),
+  );
+});
+
+function countsBehind(distances: readonly number[]) {
+  const registry = new Registry();
+  const metrics = createLatestMetrics(registry);
+  for (const distance of distances) metrics.observeLag(distance);
+  return countsOf(readFamilies(registry, countedFamilies));
+}
+
+test('reads of the latest state fall into bins of whole versions behind the head', () => {
+  assert.deepEqual(distancesOf(countsBehind([0, 0, 1, 10, 11, 1_000, 2_000_000])), [
+    { from: 0, to: 1, reads: 2 },
+    { from: 1, to: 11, reads: 2 },
+    { from: 11, to: 26, reads: 1 },
+    { from: 501, to: 1_001, reads: 1 },
+    { from: 100_001, to: undefined, reads: 1 },
+  ]);
+  assert.deepEqual(distancesOf(new Map()), []);
+});
+
+test('the axis joins the reads of the first thousand versions', () => {
+  const page = statusPage(factsFrom({ windows: windowsOf(countsBehind([0, 700, 1_000, 3_000, 200_000]), 100) }));
+
+  const bars = [...page.matchAll(/<title>Reads ([^<]* versions back: \d+)<\/title>/g)].map(([, words]) => words);
+  assert.deepEqual(bars, [
+    '0 to 1000 versions back: 3',
+    '2501 to 5000 versions back: 1',
+    '100001 and more versions back: 1',
+  ]);
+  assert.match(page, /3 of 5 reads of the latest state were within a thousand versions of the head\./);
+});
+
+const zero = (): number => 0;
+
+/** Metrics of one process, every family that the page reads among them. */
+function gatewayMetrics() {
+  const registry = new Registry();
+  return {
+    registry,
+    access: createAccessMetrics(registry, false, { keys: () => 0, plans: () => ['free'], waiting: () => 0 }),
+    cache: createCacheMetrics(registry, () => ({ entries: 0, bytes: 0, maxBytes: 0 })),
+    encode: createEncodeMetrics(registry),
+    checked: createProofMetrics(registry, () => 0),
+    http: createHttpMetrics(registry, routeNames),
+    latest: createLatestMetrics(registry),
+    overload: createOverloadMetrics(registry, { connections: zero, lagSeconds: zero, answerBytes: zero }),
+    sender: createSenderMetrics(registry, emptyFleet),
+    upstream: createUpstreamMetrics(registry, emptyFleet),
+    counts: () => countsOf(readFamilies(registry, countedFamilies)),
+  };
+}
+
+test('the registry has every family that the page reads', () => {
+  const { registry } = gatewayMetrics();
+  assert.deepEqual(
+    readFamilies(registry, countedFamilies).map(({ name }) => name),
+    countedFamilies,
+  );
+});
+
+test('words and bounds of the page are those of the families, in their order', () => {
+  const { registry } = gatewayMetrics();
+  const family = (name: string) =>
+    registry.getSingleMetric(`ledgergate_${name}`) as unknown as {
+      readonly declared: Readonly<Record<string, readonly string[]>>;
+      readonly buckets: readonly number[];
+    };
+  const valuesOf = (name: string, label: string) => family(name).declared[label] ?? [];
+  assert.deepEqual(outcomes, valuesOf('http_request_duration_seconds', 'outcome'));
+  assert.deepEqual(requestSeconds, family('http_request_duration_seconds').buckets);
+  assert.deepEqual(requestSeconds.slice(1), family('upstream_request_duration_seconds').buckets);
+  assert.deepEqual(lagVersions, family('served_version_lag_versions').buckets);
+  assert.deepEqual(Object.keys(refusals), [
+    ...valuesOf('access_refusals_total', 'reason'),
+    ...valuesOf('shed_requests_total', 'reason'),
+    ...valuesOf('upstream_queue_refusals_total', 'reason').map((reason) => `queue ${reason}`),
+    'connections',
+  ]);
+  assert.deepEqual(encodings, [
+    ...valuesOf('encode_requests_total', 'outcome'),
+    ...valuesOf('encode_checks_total', 'result'),
+  ]);
+});
+
+test('each refusal, encoding and repair of the page has a metric that counts it', () => {
+  const { access, cache, checked, counts, encode, overload, sender, upstream } = gatewayMetrics();
+  for (const reason of ['no key', 'bad key', 'misplaced key', 'bad token', 'unread', 'busy'] as const)
+    access.refused(reason, undefined);
+  for (const reason of ['address', 'operation', 'origin', 'function'] as const) access.refused(reason, 'free');
+  for (const bound of ['cost', 'unavailable'] as const)
+    access.limited({ plan: { name: 'free' }, name: undefined }, bound);
+  overload.shed('event loop');
+  overload.shed('answers on their way');
+  overload.connectionRefused.inc();
+  sender.refused('full');
+  sender.refused('late');
+  encode.local();
+  encode.forwarded('bcs accept');
+  encode.refused();
+  for (const result of ['equal', 'mismatch', 'inconclusive', 'skipped'] as const) checked(result);
+  upstream.prunedRepaired.inc();
+  sender.retry('sent');
+  sender.retry('refused');
+  for (const outcome of ['won', 'lost', 'refused'] as const) sender.hedge(outcome);
+  cache.evictions.inc(7);
+
+  const seen = counts();
+
+  for (const reason of Object.keys(refusals)) assert.equal(seen.get(`refusal ${reason}`), 1, reason);
+  for (const name of encodings) assert.equal(seen.get(`encoding ${name}`), 1, name);
+  assert.deepEqual(
+    Object.keys(repairs).map((name) => seen.get(`repair ${name}`)),
+    [1, 1, 2, 1],
+  );
+  assert.equal(seen.get('evicted'), 7);
+});
+
+test('requests and attempts are read by route, outcome and node', () => {
+  const { counts, http, upstream } = gatewayMetrics();
+  const request = { route: 'resource', status: 200, isHeadSent: true, bytes: 0 } as const;
+  http.finished({ ...request, outcome: 'memory' }, 0.001);
+  http.finished({ ...request, outcome: 'miss' }, 0.004);
+  http.finished({ ...request, outcome: 'memory', isHeadSent: false }, 0.001);
+  upstream.observeAnswer('a b', 200, 0.004);
+  upstream.observeFailure('a b', 'timeout', 4);
+
+  const seen = counts();
+
+  assert.equal(totalOf(bucketsOf(seen, 'requests')), 3);
+  assert.equal(totalOf(bucketsOf(seen, 'route view')), 0);
+  assert.equal(totalOf(bucketsOf(seen, 'outcome miss')), 1);
+  assert.equal(seen.get('request resource refused'), 1);
+  assert.equal(totalOf(attemptTimes(seen, 'a b')), 2);
+  assert.deepEqual([seen.get('answered a b'), seen.get('failed a b')], [1, 1]);
+});
+
+test('a quantile is the estimate of histogram_quantile: linear within a bucket, the last bound beyond all', () => {
+  const buckets = [
+    [0.001, 90],
+    [0.01, 99],
+    [0.1, 99],
+    [Infinity, 100],
+  ] as const;
+  assert.equal(quantile(buckets, 0.45), 0.5);
+  assert.equal(quantile(buckets, 0.9), 1);
+  assert.equal(quantile(buckets, 0.945)?.toFixed(6), '5.500000');
+  assert.equal(quantile(buckets, 1), 100);
+  assert.equal(quantile([[Infinity, 0]], 0.5), undefined);
+  assert.equal(quantile([], 0.5), undefined);
 });
