@@ -383,6 +383,17 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
     },
     "need.kind === 'transaction' => true": 'for types alone: no other need has a submission',
   },
+  'src/upstream/select/first-choice.ts': {
+    'other === one => false': shortcut,
+    'node?.isFull => node.isFull': 'for types alone: a shortlist has nodes',
+    'trusted[0]?.weight => trusted[0].weight': 'for types alone: there is one in the loop',
+    'window.safeOldest > from => window.safeOldest >= from': equal,
+    'window.head < to => window.head <= to': equal,
+    'to === undefined => false': {
+      reason: 'for types alone: without trusted nodes none is drawn',
+      lines: ['if (to === undefined) return undefined;'],
+    },
+  },
   'src/upstream/select/pick.ts': {
     'asked.size === 0 => false': shortcut,
     "anyPruned && need.kind === 'head' => true": {
@@ -448,6 +459,15 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
         "const path = target.split(/[?#]/, 1)[0] ?? '';",
       ],
     },
+  },
+  'src/upstream/node/shared-address.ts': {
+    '\'several nodes answer at one address, with different ledgers: list each node, or set discover: dns\' => ""':
+      'a text alone',
+    'this.#spread?.deepest => this.#spread.deepest': 'for types alone: only reports show several nodes',
+    'last !== info => true': shortcut,
+    'info.oldestVersion < spread.deepest.oldestVersion => info.oldestVersion <= spread.deepest.oldestVersion': equal,
+    'info.oldestVersion > spread.shallowest.oldestVersion => info.oldestVersion >= spread.shallowest.oldestVersion':
+      equal,
   },
   'src/upstream/node/retention-window.ts': {
     'this.#olderSinceMs !== undefined => true': 'for types alone: no time is later than undefined',

@@ -5,7 +5,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import process from 'node:process';
 import { explained } from './mutants-explained.ts';
 
@@ -42,8 +42,10 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/upstream/contradictions.ts': ['test/upstream/contradictions.test.ts'],
   'src/upstream/shared-states.ts': ['test/upstream/shared-states.test.ts'],
   'src/upstream/floors.ts': ['test/upstream/client-floors.test.ts', 'test/upstream/latest.test.ts'],
+  'src/upstream/select/first-choice.ts': ['test/upstream/select/first-choice.test.ts'],
   'src/upstream/select/ranking.ts': ['test/upstream/select/pick.test.ts'],
   'src/upstream/node/circuits.ts': ['test/upstream/node/circuits.test.ts'],
+  'src/upstream/node/shared-address.ts': ['test/upstream/node/shared-address.test.ts'],
   'src/upstream/node/retention-window.ts': [
     'test/upstream/node/retention-window.test.ts',
     'test/upstream/node/shared-address.test.ts',
@@ -61,6 +63,9 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
 const leastScore = 95;
 const stryker = '@stryker-mutator/core@9.6.1';
 const folder = join('.stryker-tmp', 'run');
+/** Ends a run with the first test that fails: it has killed the mutant. */
+const reporter =
+  'data:text/javascript,export default async function*(events){for await(const{type}of events)if(type===`test:fail`)process.exit(1)}';
 
 interface Mutant {
   readonly status: string;
@@ -81,7 +86,9 @@ function mutantsOf(file: string, tests: readonly string[]): readonly Mutant[] {
     config,
     JSON.stringify({
       testRunner: 'command',
-      commandRunner: { command: `node --test --test-isolation=none ${tests.join(' ')}` },
+      commandRunner: {
+        command: `node --test --test-isolation=none '--test-reporter=${reporter}' ${tests.join(' ')}`,
+      },
       mutate: [file],
       // TypeScript 7 lacks the function that Stryker would rewrite it with; node runs the sources as they are.
       tsconfigFile: 'absent.json',
@@ -94,7 +101,11 @@ function mutantsOf(file: string, tests: readonly string[]): readonly Mutant[] {
       allowEmpty: true,
     }),
   );
-  execFileSync('npx', ['--yes', '-p', stryker, 'stryker', 'run', config, '--logLevel', 'error'], { stdio: 'inherit' });
+  execFileSync('npx', ['--yes', '-p', stryker, 'stryker', 'run', config, '--logLevel', 'error'], {
+    stdio: 'inherit',
+    // Each mutant is a process that loads the same modules.
+    env: { ...process.env, NODE_COMPILE_CACHE: resolve(folder, 'compiled') },
+  });
   const { files } = JSON.parse(readFileSync(report, 'utf8')) as Report;
   return files[file]?.mutants ?? [];
 }

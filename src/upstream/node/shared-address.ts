@@ -57,7 +57,7 @@ export class SharedAddress {
   #last: LedgerInfo | undefined;
   #lastAtMs = -Infinity;
   #backAtMs = -Infinity;
-  /** The chain that the last step back led away from. */
+  /** The chain that the last step back led away from; never the present one. */
   #leftChain: number | undefined;
   #spread: Spread | undefined;
   #earlier: Spread | undefined;
@@ -103,7 +103,7 @@ export class SharedAddress {
     this.#lastAtMs = nowMs;
     const isBack = last !== undefined && last !== info && isStepBack(last, info);
     if (isBack) {
-      const isReturn = info.chainId !== last.chainId && info.chainId === this.#leftChain;
+      const isReturn = info.chainId === this.#leftChain;
       this.#leftChain = info.chainId === last.chainId || isReturn ? undefined : last.chainId;
       this.isShared ||= nowMs - this.#backAtMs <= togetherMs && !isReturn;
       this.#backAtMs = nowMs;

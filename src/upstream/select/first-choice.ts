@@ -115,7 +115,7 @@ function shortlistOf(candidates: readonly Candidate<Upstream>[]): Shortlist | un
     if (window.safeOldest > from) from = window.safeOldest;
     if (to === undefined || window.head < to) to = window.head;
   }
-  if (to === undefined || to < from) return undefined;
+  if (to === undefined) return undefined;
   const nodes = shallowest(trusted.filter((node) => node.tier === tier)).map(({ upstream }) => upstream);
   return { nodes, tier, from, to };
 }

@@ -170,8 +170,44 @@ test('of two that are drawn the cheaper is asked, at a place that is free; nodes
     for (const draw of [0, 0.99]) {
       const choice = new FirstChoices(fleet, () => draw).find(need, 'head', 'read', nowMs);
       assert.deepEqual([choice?.node.name, choice?.isFree, choice?.tier], [`n${1 - dear}`, true, 'full']);
+      assert.deepEqual(choice?.alike, [choice?.node]);
     }
   }
   const weighted = fleetOf([usable, { ...usable, weight: 2 }]);
   assert.equal(new FirstChoices(weighted, () => 0).find(need, 'head', 'read', nowMs), undefined);
+});
+
+test('nodes are drawn for the versions that all trusted nodes hold, so that each of them has its chance', () => {
+  const usable = { tier: 'full', oldest: 0, head: 1_000, weight: 1, state: 'usable' } as const;
+  const deep = { ...usable, oldest: 500 };
+  // The last one is as good as the first and the third only for what the second does not hold.
+  const fleet = fleetOf([deep, { ...usable, oldest: 580, head: 998 }, deep, { ...usable, oldest: 380 }]);
+  const find = (version: bigint): string | undefined => {
+    const draws = [0, 0.99];
+    const choices = new FirstChoices(fleet, () => draws.pop() ?? 0);
+    return choices.find({ kind: 'version', version: LedgerVersion.of(version) }, 'head', 'read', nowMs)?.node.name;
+  };
+  assert.deepEqual([579n, 580n, 998n, 999n].map(find), [undefined, 'n2', 'n2', undefined]);
+  // A node that answers has not reported its ledger yet.
+  const silent = fleetOf([usable, { ...usable, state: 'silent' }]);
+  silent.upstreams[1]?.recordAnswer(5, nowMs);
+  const need = { kind: 'version', version: LedgerVersion.of(900n) } as const;
+  assert.equal(new FirstChoices(silent, () => 0).find(need, 'head', 'read', nowMs), undefined);
+});
+
+test('the class of a read is by the edge that full nodes have reported some ms ago', () => {
+  const usable = { tier: 'full', oldest: 500, head: 1_000, weight: 1, state: 'usable' } as const;
+  const fleet = fleetOf([usable]);
+  const choices = new FirstChoices(fleet);
+  const classAt = (version: bigint, atMs: number, isView = false): string =>
+    choices.classOf({ kind: 'version', version: LedgerVersion.of(version) }, isView, atMs);
+  assert.deepEqual(
+    [classAt(499n, nowMs), classAt(500n, nowMs), classAt(499n, nowMs, true)],
+    ['archive', 'head', 'view'],
+  );
+  assert.deepEqual([choices.classOf({ kind: 'block', height: 0n }, false, nowMs)], ['archive']);
+  const [only] = fleet.upstreams;
+  assert.ok(only);
+  fleet.observe(only, ledgerInfo({ version: 1_000n, oldest: 600n }), nowMs + 4);
+  assert.deepEqual([classAt(550n, nowMs + 4), classAt(550n, nowMs + 5)], ['head', 'archive']);
 });
