@@ -15,6 +15,7 @@ const othersAreKnown = 'the nodes that are not drained are listed already';
 const cacheAlone = 'what the cache of tags holds, which is a shortcut';
 const viewsAlone = 'only the subject of a view has that form, from its start';
 const noFloors = 'without floors both limits are absent, and no floor is there to be forgotten';
+const textAlone = 'a text of the log or the status page alone';
 const shortcut = 'spares the usual case the work, with the same result';
 
 const abiHead = String.raw`/^"abi"\s*:\s*\{\s*"address"\s*:\s*"([^"\\]*)"\s*,\s*"name"\s*:\s*"([^"\\]*)"/`;
@@ -42,6 +43,31 @@ const abiIsParsed = 'without a match the whole body is parsed, with the same res
 type Explanation = string | { readonly reason: string; readonly lines: readonly string[] };
 
 export const explained: Readonly<Record<string, Readonly<Record<string, Explanation>>>> = {
+  'src/upstream/fleet-ledger.ts': {
+    'false => true': {
+      reason: 'the first head sets whether it is proven, and a node without a report is never the freshest',
+      lines: ['#isProven = false;', 'if (head === undefined || info === undefined) return false;'],
+    },
+    '-Infinity => +Infinity': {
+      reason: 'the loss of the node of a head sets it',
+      lines: ['#orphanedAtMs = -Infinity;'],
+    },
+    'this.second?.window.info?.version => this.second?.window.info.version':
+      'for types alone: the freshest node has a report',
+    'head === undefined => false': {
+      reason: 'for types alone: the reports of others have made a head',
+      lines: [
+        'if (head === undefined || info === undefined) return false;',
+        'if (head === undefined || upstream !== this.source || others.some((other) => other.head >= head.version)) return;',
+      ],
+    },
+    '\'upstream reports another chain: it is not asked\' => ""': textAlone,
+    '\'the chain is that of most nodes: chainId in the config pins it\' => ""': textAlone,
+    '\'the ledger went back: cached answers are dropped\' => ""': textAlone,
+    '\'upstream reports a head that other nodes contradict: it is asked last\' => ""': textAlone,
+    'this.head?.version => this.head.version':
+      'for types alone: a generation begins with the report of the node that speaks',
+  },
   'src/upstream/contradictions.ts': {
     'claim.timestampUsec < nowUsec => claim.timestampUsec <= nowUsec': equal,
     'lag < 0n => lag <= 0n': equal,
@@ -462,7 +488,7 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
   },
   'src/upstream/node/shared-address.ts': {
     '\'several nodes answer at one address, with different ledgers: list each node, or set discover: dns\' => ""':
-      'a text alone',
+      textAlone,
     'this.#spread?.deepest => this.#spread.deepest': 'for types alone: only reports show several nodes',
     'last !== info => true': shortcut,
     'info.oldestVersion < spread.deepest.oldestVersion => info.oldestVersion <= spread.deepest.oldestVersion': equal,

@@ -75,7 +75,7 @@ export class FleetLedger {
 
   /** Finds `confirmed` anew. Returns whether it has changed. */
   confirm(): boolean {
-    const trusted = this.#fleet.upstreams.filter((node) => node.isTrusted && node.head >= 0n);
+    const trusted = this.#fleet.upstreams.filter(({ isTrusted }) => isTrusted);
     const first = freshest(trusted);
     const others = trusted.filter((node) => node !== first && this.#mayConfirm(node, first));
     const before = this.confirmed;

@@ -22,6 +22,7 @@ function fleetOf(
   const upstreams = tiers.map((tier, index) => nodeAt(t, 9, { name: `n${index}`, tier }));
   const reports: string[] = [];
   const doubted: string[] = [];
+  const taken: string[] = [];
   const fleet = new FleetState(
     upstreams.slice(0, upstreams.length - (fixed?.spares ?? 0)),
     new Dialect('node'),
@@ -32,6 +33,8 @@ function fleetOf(
         const words = Object.values(fields).filter((word) => word !== 'other chain');
         if (change === 'node foreign') reports.push(['foreign', ...words].join(' '));
         if (change === 'rollback') reports.push(['back', ...words].join(' '));
+        if (change === 'node suspect') reports.push(['suspect', ...words].join(' '));
+        if (change === 'chain taken') taken.push(Object.values(fields).join(' '));
         if (change === 'outage' || change === 'outage over') reports.push(change);
       },
     },
@@ -54,7 +57,7 @@ function fleetOf(
     at(index).recordFailure(5, 0, 'time-out');
     fleet.refresh();
   };
-  return { fleet, at, report, look, takeDown, reports, doubted };
+  return { fleet, at, report, look, takeDown, reports, doubted, taken };
 }
 
 /** The value of one header in the flat list. */
@@ -127,19 +130,23 @@ test('for any reports and failures, version and timestamp never go backward with
   );
 });
 
-/** The ledger of a node as text: `1000/400 chain5`, with the oldest version and the chain where they matter. */
+/** The ledger of a node as text: `1000/400 chain5 3s`, with the oldest version, the chain and the time where they matter. */
 function ledgerIn(words: readonly string[]): MadeUpLedger {
   const [head = '', oldest = '0'] = (words[0] ?? '').split('/');
+  const seconds = words.find((word) => /^\d+s$/.test(word))?.slice(0, -1);
   return {
     version: BigInt(head),
     oldest: BigInt(oldest),
     chainId: Number(words.find((word) => word.startsWith('chain'))?.slice(5) ?? 4),
+    ...(seconds === undefined ? {} : { timestampUsec: BigInt(seconds) * 1_000_000n }),
   };
 }
 
 /**
  * Events in turn: `n0 1000 @5` (an answer at 5 ms), `n0 1000 look @5`, `n0 300 insist @5` (looks until it is believed),
- * `n0 down`, `settle`, `fleet n1 n2 @5` (the nodes from then on).
+ * `n0 headers 1000 @5` (of an answer whose health follows), `n0 answers` (without ledger headers), `n0 denies 1000 x3 @5`
+ * (three answers that call the version not found), `n0 down`, `n0 drained`, `n0 busy` (a request is in flight), `settle`,
+ * `fleet n1 n2 @5` (the nodes from then on), `restart @5` (another generation).
  */
 function happen({ fleet, at, report, look, takeDown }: ReturnType<typeof fleetOf>, events: string): void {
   for (const event of events.split(', ')) {
@@ -149,7 +156,15 @@ function happen({ fleet, at, report, look, takeDown }: ReturnType<typeof fleetOf
     const nodeOf = (name: string): Upstream => at(Number(name.slice(1)));
     if (subject === 'settle') fleet.ledger.settle();
     else if (subject === 'fleet') fleet.replace(words.filter((word) => word.startsWith('n')).map(nodeOf), nowMs);
+    else if (subject === 'restart') fleet.ledger.startOver(undefined, nowMs);
     else if (words[0] === 'down') takeDown(index);
+    else if (words[0] === 'drained') fleet.setDrained(at(index), true, nowMs);
+    else if (words[0] === 'busy') at(index).inFlight = 1;
+    else if (words[0] === 'answers') at(index).recordAnswer(5, nowMs);
+    else if (words[0] === 'headers') fleet.observe(at(index), ledgerInfo(ledgerIn(words.slice(1))), nowMs);
+    else if (words[0] === 'denies')
+      for (let left = words.includes('x3') ? 3 : 1; left > 0; left -= 1)
+        fleet.ledger.contradict(at(index), BigInt(words[1] ?? ''), nowMs);
     else if (words.includes('insist'))
       for (const laterMs of [0, 5_000, 10_000]) look(index, ledgerIn(words), nowMs + laterMs);
     else if (words.includes('look')) look(index, ledgerIn(words), nowMs);
@@ -160,7 +175,7 @@ function happen({ fleet, at, report, look, takeDown }: ReturnType<typeof fleetOf
 
 /**
  * Claim, nodes (`2+1`: one joins later; `chain4`: of the config), events, chain with head, oldest version and generation
- * (`?`: no node serves it), health of each node, reports.
+ * (`?`: no node serves it), health of each node (`!`: suspect), reports.
  */
 const ledgers = `
 before the first answer there is no ledger | 2 | settle | none | unproven unproven |
@@ -168,7 +183,7 @@ the head is the newest that any node has reported | 2 | n0 100, n1 90, n1 110 | 
 the only node reports an older ledger for a moment | 1 | n0 1000/400, n0 300 @100 | 4: 1000/400 #0 | usable |
 the ledger of the only node goes back, and a generation begins | 1 | n0 1000/400, n0 300 @100, n0 300 insist @200 | 4: 300/0 #1 | usable | back n0 1000 300
 a node that was restored while another is at the head is only behind | 2 | n0 1000000, n1 999000, n0 300 insist @100 | 4: 1000000/0 #0 | usable usable |
-a head that its own node takes back is given up, though it was near to the others | 3 | n0 1000, n1 1000, n2 1000, n0 6000, n0 1001 insist @100, n0 1002 @10110 | 4: 1002/0 #1 | usable usable usable |
+a head that its own node takes back is given up, though it was near to the others | 3 | n0 1000, n1 1000, n2 1000, n0 6000, n0 1001 insist @100, n0 1002 @10110 | 4: 1002/0 #1 | usable usable usable | suspect n0 6000 true
 a head that another node has reached stays, though its own node went back | 2 | n0 1000, n1 1000, n0 6000, n1 6000, n0 1001 insist @100 | 4: 6000/0 #0 | usable usable |
 a node that is down confirms nothing | 2 | n0 1000000, n1 1000000, n1 down, n0 995500 insist @100 | 4: 995500/0 #1 | usable down | back n0 1000000 995500
 nor does one that has gone back as well, near enough to pass for a node that is a little behind | 2 | n0 1000000, n1 1000000, n1 995000 insist @100, n0 995500 insist @10100 | 4: 995500/0 #1 | usable usable | back n0 1000000 995500
@@ -191,16 +206,50 @@ a head that another node is near to outlives its node | 2 | n1 95, n0 100, fleet
 also for long, once that one has reached it | 2 | n1 95, n0 100, fleet n1 @1000, n1 99 @2000, n1 100 @3000, n1 100 @90000 | 4: 100/0 #0 | usable usable |
 a head that the others contradict stays until they do | 1+1 | n0 9000000000, fleet n0 n1, fleet n1 | 4: 9000000000/? #0 | usable unproven | outage
 and goes with its node | 1+1 | n0 9000000000, fleet n0 n1, fleet n1, n1 100 @1000 | 4: 100/0 #1 | usable usable | outage, back n1 9000000000 100, outage over
-a head slightly too far ahead stays for the allowed lag | 2 | n1 100, n0 5000, fleet n1 @1000, n1 101 @30900 | 4: 5000/0 #0 | usable usable |
+a head slightly too far ahead stays for the allowed lag | 2 | n1 100, n0 5000, fleet n1 @1000, n1 101 @31000 | 4: 5000/0 #0 | usable usable |
 and goes when no remaining node reaches it within that | 2 | n1 100, n0 5000, fleet n1 @1000, n1 101 @30900, n1 102 @31100 | 4: 102/0 #1 | usable usable | back n1 5000 102
 the remaining nodes vote on the chain | 3 | n0 100, n1 100, n2 70 chain9, fleet n2 | 9: 70/0 #1 | usable usable usable | foreign n2 9 4
 nodes that have not answered yet are on the fleet's chain, and in its outage | 1+1 | n0 100, fleet n1 | 4: 100/? #0 | usable unproven | outage
 their first answer ends it | 1+1 | n0 100, fleet n1, n1 100 | 4: 100/0 #0 | usable usable | outage, outage over
+a head that the others contradict again and again is given up, and its node is asked last | 3 | n0 50000 10s, n1 100 0s, n2 100 0s | 4: 100/0 #1 | usable! usable usable | suspect n0 50000 true
+also the one that a generation begins with | 3 | n0 50000 10s, restart, n1 100 0s, n2 100 0s | 4: 100/0 #2 | usable! usable usable | suspect n0 50000 true
+a head that was believed beside two others goes on, where the others stand | 3 | n1 100 0s, n2 100 0s, n0 200 0s, n2 down, n0 9000 10s, n2 100 0s, n0 15000 10s | 4: 15000/0 #0 | usable usable usable |
+not at a bound | 3 | n1 100 0s, n2 100 0s, n0 200 0s, n0 15000 10s | 4: 200/0 #0 | usable! usable usable | suspect n0 15000 false
+and not one that was believed alone | 3 | n0 4000 10s, n0 5000 10s, n1 100 0s, n2 100 0s, n0 15000 10s | 4: 5000/0 #0 | usable! usable usable | suspect n0 15000 false
+a head that others contradict is not taken, and reported once | 3 | n0 1000, n1 1000, n2 9000000000, n2 9000000001 | 4: 1000/0 #0 | usable usable usable! | suspect n2 9000000000 false
+three answers that contradict their own headers disprove a head | 2 | n1 990, n0 1000, n0 denies 1000 x3 | 4: 990/0 #1 | usable! usable | suspect n0 1000 true
+each within 10 s of the one before | 2 | n1 990, n0 1000, n0 denies 995, n0 denies 995 @10000, n0 denies 995 @20000 | 4: 990/0 #1 | usable! usable | suspect n0 1000 true
+not two, or three with a longer time between them | 2 | n1 990, n0 1000, n0 denies 1000, n0 denies 1000 @10000, n0 denies 1000 @20001, n0 denies 1000 @20001 | 4: 1000/0 #0 | usable usable |
+not of a version that another node has reached | 3 | n1 1000, n2 990, n0 1001, n0 denies 1000 x3 | 4: 1001/0 #0 | usable usable usable |
+or of a head that one has | 3 | n0 1000, n1 1000, n2 990, n0 denies 1005 x3 | 4: 1000/0 #0 | usable usable usable |
+not where no other node has reported its ledger | 2 | n0 1000, n1 answers, n0 denies 1000 x3 | 4: 1000/0 #0 | usable usable |
+the head of another node stays | 3 | n0 1000, n1 900, n2 900, n0 down, n1 denies 950 x3 | 4: 1000/0 #0 | down usable usable |
+a disproved node moves no head for ten minutes | 2 | n1 990, n0 1000, n0 denies 1000 x3, n0 1010 @599999 | 4: 990/0 #1 | usable! usable | suspect n0 1000 true
+and then does | 2 | n1 990, n0 1000, n0 denies 1000 x3, n0 1010 @600000 | 4: 1010/0 #1 | usable usable | suspect n0 1000 true
+or when no other node answers | 2 | n1 990, n0 1000, n0 denies 1000 x3, n1 down, n0 1010 @10 | 4: 1010/0 #1 | usable down | suspect n0 1000 true
+a drained node moves no head | 2 | n0 1000, n1 1000, n1 drained, n1 1010 | 4: 1000/0 #0 | usable usable |
+but with its last requests | 2 | n0 1000, n1 1000, n1 drained, n1 busy, n1 1010 | 4: 1010/0 #0 | usable usable |
+a generation begins with the newest report of the nodes that answer: not of one that is drained | 2 | n0 1000, n1 1010, n1 drained, restart | 4: 1000/0 #1 | usable usable |
+down | 2 | n0 1000, n1 1010, n1 down, restart | 4: 1000/0 #1 | usable down |
+or seems to have gone back | 2 | n0 1000, n1 1010, n1 300, n1 300 @10000, restart @10000 | 4: 1000/0 #1 | usable usable |
+where none answers, of the nodes of the chain | 2 | n0 1000, n1 9000 chain5, n0 down, restart | 4: 1000/0 #1 | down foreign | foreign n1 5 4, outage
+that are not drained or suspect | 4 | n0 1000, n1 1000, n2 9000000000, n3 1010, n3 drained, n0 down, n1 down, n2 down, restart | 4: 1000/0 #1 | down down down! usable | suspect n2 9000000000 false, outage
+of none without one | 1 | n0 1000, n0 drained, restart | none | usable | outage
+of a node whose report gives the head up, before its health follows | 3 | n1 100, n2 3000, n0 5000, n1 down, n2 down, fleet n1 n2 @1000, n1 headers 102 @31100 | 4: 102/0 #1 | usable down down | outage, back n1 5000 102
+another node that is removed prolongs no head | 3 | n1 100, n2 100, n0 5000, fleet n1 n2 @1000, fleet n1 @20000, n1 102 @31100 | 4: 102/0 #1 | usable usable usable | back n1 5000 102
+nor does it give one up | 3 | n1 100, n2 100, n0 5000, fleet n1 @1000, n2 101 @31100 | 4: 5000/0 #0 | usable usable usable |
+a head that a remaining node reaches is that one's | 3 | n1 95, n2 90, n0 100, fleet n1 n2 @1000, n1 100 @3000, n2 91 @90000 | 4: 100/0 #0 | usable usable usable |
+one that a node had reached before it was its own is given up for the time being | 3 | n0 100, n1 100, n2 90, fleet n1 n2 @1000, n2 91 @40000 | 4: 100/0 #1 | usable usable usable | back n2 100 91
+the ledger goes back to the newest report that is left | 2 | n0 1000000 10s, n1 980000 9s, n0 300 10s insist @100 | 4: 980000/0 #1 | usable usable | back n0 1000000 980000
+a head that its own node takes back stays while no other node answers | 2 | n0 1000000, n1 999000, n0 300 insist @100, n1 down, n0 301 @20000 | 4: 1000000/0 #0 | usable down |
+or while one of the others has reached it | 3 | n0 1000, n1 1000, n2 1000, n0 6000, n1 6000, n0 1001 insist @100 | 4: 6000/0 #0 | usable usable usable |
 in an outage, other nodes that do not answer either end nothing | 1+1 | n0 100, n0 down, fleet n1 | 4: 100/? #0 | down unproven | outage
 `;
 
 for (const [claim = '', given = '', events = '', ...expected] of rowsIn(ledgers)) {
   test(claim, (t) => {
+    // An outage asks how long ago nodes answered, on this clock.
+    t.mock.method(performance, 'now', () => 0);
     const [count = 0, spares = 0] = (given.split(' ')[0] ?? '').split('+').map(Number);
     const options = { spares, ...(given.endsWith('chain4') ? { chainId: 4 } : {}) };
     const made = fleetOf(t, ...Array<Tier>(count + spares).fill('full'), options);
@@ -209,7 +258,10 @@ for (const [claim = '', given = '', events = '', ...expected] of rowsIn(ledgers)
     const { head, oldest, generation, chainId } = fleet;
     const ledger =
       head === undefined ? 'none' : `${chainId}: ${head.version}/${oldest?.oldestVersion ?? '?'} #${generation}`;
-    const health = Array.from({ length: count + spares }, (_, index) => at(index).health).join(' ');
+    const health = Array.from(
+      { length: count + spares },
+      (_, index) => at(index).health + (at(index).isSuspect ? '!' : ''),
+    ).join(' ');
     assert.deepEqual([ledger, health, reports.join(', ')], expected);
     const names = ['Ledger-Version', 'Ledger-Timestampusec', 'Ledger-Oldest-Version', 'Oldest-Block-Height'];
     const { oldestVersion, oldestBlockHeight } = oldest ?? head ?? {};
@@ -218,9 +270,23 @@ for (const [claim = '', given = '', events = '', ...expected] of rowsIn(ledgers)
       names.map((name) => shown(fleet, `X-Node-${name}`)),
       facts.map((fact) => fact?.toString()),
     );
-    assert.ok(Array.from({ length: count }, (_, index) => at(index)).every(({ isSuspect }) => !isSuspect));
+    if (head === undefined) assert.equal(fleet.ledger.source, undefined);
   });
 }
+
+test('the chain of most nodes is reported once it is settled, and again when another is; the one of the config never', (t) => {
+  const made = fleetOf(t, 'full', 'full');
+  happen(made, 'n0 1000, n1 1000');
+  assert.deepEqual(made.taken, []);
+  happen(made, 'settle, settle');
+  assert.deepEqual(made.taken, ['4']);
+  happen(made, 'n0 300 chain5 insist, n1 300 chain5 insist @20000, n1 301 chain5 @40000');
+  assert.deepEqual(made.taken, ['4', '5']);
+
+  const fixed = fleetOf(t, 'full', { chainId: 4 });
+  happen(fixed, 'n0 1000, settle, n0 1001');
+  assert.deepEqual(fixed.taken, []);
+});
 
 test('answers alone never take the ledger back, however long they report an older one: a look does', (t) => {
   const { fleet, report, look, doubted } = fleetOf(t, 'full');
@@ -268,6 +334,20 @@ test('two heads confirm a version: the second newest one of the nodes that are a
   assert.equal(fleet.ledger.confirmed, 980n);
   takeDown(3);
   assert.equal(fleet.ledger.confirmed, 1000n, 'the only node that is left');
+});
+
+test('a node far behind confirms versions as long as its own time is within the allowed lag', (t) => {
+  const { fleet, report } = fleetOf(t, 'full', 'full');
+  const nowUsec = BigInt(Date.now()) * 1_000n;
+  report(0, { version: 1_000_000n, timestampUsec: nowUsec });
+  for (const [behindMs, confirmed] of [
+    [25_000n, 900_000n],
+    [35_000n, 1_000_000n],
+  ]) {
+    report(1, { version: 900_000n, timestampUsec: nowUsec - (behindMs ?? 0n) * 1_000n });
+    fleet.refresh();
+    assert.equal(fleet.ledger.confirmed, confirmed);
+  }
 });
 
 test('a version that two nodes have reached is reported once, and with the next generation anew', (t) => {
