@@ -126,8 +126,11 @@ const overNames: Readonly<Record<string, BoundName>> = {
   month: 'month',
 };
 
-/** Bounds over time in the order of the reply. */
+/** Bounds over time, in the order of the reply, which begins with `headLength` other parts. */
 const windowNames = ['requests', 'cost', 'burst', 'address'] as const;
+const headLength = 3;
+/** Parts of a reply without a quota; the totals of one follow. */
+const countLength = headLength + 2 * windowNames.length;
 
 /** `undefined` for a malformed reply. */
 function parseCount(
@@ -135,18 +138,20 @@ function parseCount(
   { bounds }: Charge,
   claim: ReturnType<RedisQuotas['claim']> | undefined,
 ): LimitCount | undefined {
-  const length = 3 + 2 * windowNames.length;
-  if (!Array.isArray(reply) || reply.length < length) return undefined;
-  const [isAdmitted, over, freeInMs, ...used] = reply as [number, string, number, ...number[]];
+  if (!Array.isArray(reply) || reply.length < countLength) return undefined;
+  const [isAdmitted, over, freeInMs] = reply as [number, string, number];
   const standings: BoundStanding[] = [];
-  for (const [index, name] of windowNames.entries()) {
+  let at = headLength;
+  for (const name of windowNames) {
     const limit = name === 'address' ? bounds.perAddress?.requests : bounds[name];
-    const [inUse = -1, freeMs = -1] = used.slice(index * 2);
+    const inUse = reply[at] as number;
+    const freeMs = reply[at + 1] as number;
+    at += 2;
     if (limit === undefined || inUse < 0) continue;
     standings.push({ name, remaining: Math.max(0, limit - inUse), freeInMs: freeMs < 0 ? undefined : freeMs });
   }
   if (claim !== undefined) {
-    if (!claim.learn(reply.slice(length))) return undefined;
+    if (!claim.learn(reply, countLength)) return undefined;
     claim.addStandings(standings);
   }
   if (isAdmitted === 1) return { isAdmitted: true, standings };
@@ -354,10 +359,10 @@ class RedisQuotas {
       // An account that was dropped and came again counts `alone` from 0.
       process: `${this.#process}.${use.number}`,
       keptMs: String(Math.ceil(toMs.month - nowMs + keptAfterMs)),
-      /** Takes over the totals that the script replied; false for a malformed reply. */
-      learn: (totals: readonly unknown[]): boolean => {
-        const amounts = totals.slice(0, periods.length).map(Number);
-        const epoch = totals[periods.length];
+      /** Takes over the totals that the script replied, from `first` on; false for a malformed reply. */
+      learn: (reply: readonly unknown[], first = 0): boolean => {
+        const amounts = periods.map((_, index) => Number(reply[first + index]));
+        const epoch = reply[first + periods.length];
         if (typeof epoch !== 'string' || !amounts.every(Number.isFinite)) return false;
         const isLost = asked.some(([period]) => period.known > 0 && period.epoch !== epoch);
         for (const [index, [period, reported]] of asked.entries()) period.learn(amounts[index] ?? 0, reported, epoch);
