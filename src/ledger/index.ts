@@ -20,5 +20,6 @@ export { Circuit } from './lib/circuit.ts';
 export { findNearMiss, nearMissHint } from './lib/near-miss.ts';
 export { Spans } from './lib/spans.ts';
 export { type CancelSignal, CancelToken, doneOrStopped, setPatientTimeout, settlesWithin } from './stop.ts';
+export { TransactionHash } from './transaction-hash.ts';
 export { Address, FunctionId, isIdentifier, type StructTag, TypeCursor, TypeTag } from './type-tag.ts';
 export { findU64, LedgerVersion, maxU64, withVersion } from './version.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { findAbiType } from '../../src/encode/abi-type.ts';
 import { Steps } from '../../src/encode/outcome.ts';
-import { parseTransactionHash } from '../../src/proxy/routes/submissions.ts';
+import { TransactionHash } from '../../src/ledger/transaction-hash.ts';
 import { Address, FunctionId, TypeTag } from '../../src/ledger/type-tag.ts';
 import { GatewayError } from '../../src/ledger/errors.ts';
 import { findU64, LedgerVersion } from '../../src/ledger/version.ts';
@@ -31,10 +31,10 @@ export const wordTargets = [
     assert.equal(BigInt(address), BigInt(`0x${text.replace(/^0x/, '')}`));
   }),
   fuzzTarget('transaction hash', fc.oneof(hex, fc.stringMatching(/^(0x)?[0-9a-fA-F]{63,65}$/)), (text) => {
-    const hash = attempt(() => parseTransactionHash(text), isRefusal);
+    const hash = attempt(() => TransactionHash.parse(text), isRefusal);
     if (hash === undefined) return;
     assert.match(hash, /^0x[0-9a-f]{64}$/);
-    assert.equal(parseTransactionHash(hash), hash);
+    assert.equal(TransactionHash.parse(hash), hash);
   }),
   fuzzTarget('type tag', tags, (text) => {
     const tag = TypeTag.find(text);

@@ -4,7 +4,15 @@
  * (interface specification 2.3 to 2.5, protocol 1): members that newer nodes add never do. Two answers of one kind that
  * differ in nothing else than values, such as two accounts' resources of one type, look the same.
  */
-import { Address, type AnswerContent, findU64, type JsonBody, maxU64, TypeTag } from '../../ledger/index.ts';
+import {
+  Address,
+  type AnswerContent,
+  findU64,
+  type JsonBody,
+  maxU64,
+  TransactionHash,
+  TypeTag,
+} from '../../ledger/index.ts';
 import type { Operation } from '../../cache/index.ts';
 import type { ReadFacts } from './policy.ts';
 
@@ -180,11 +188,11 @@ function isAccountBytes(body: Buffer, { subject }: AskedRead): boolean {
   return body.readBigUInt64LE(41) === 0n || body.subarray(65, 97).equals(Address.bytes(address as Address));
 }
 
-/** A text in another form than nodes write is no proof of another transaction. */
-const hashForm = /^0x[\da-f]{64}$/i;
-
+/** A text in another form than nodes write is no proof of another transaction; another case is one of the same. */
 function isHash(hash: unknown, asked: string): boolean {
-  return isText(hash) && (!hashForm.test(hash) || hash.toLowerCase() === asked);
+  if (!isText(hash)) return false;
+  const lower = hash.toLowerCase();
+  return lower === asked || !TransactionHash.isWritten(lower);
 }
 
 /** Variant of a committed transaction in BCS (protocol 1.1). */

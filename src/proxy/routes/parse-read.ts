@@ -12,13 +12,14 @@ import {
   isIdentifier,
   LedgerVersion,
   quote,
+  TransactionHash,
   TypeTag,
   withVersion,
 } from '../../ledger/index.ts';
 import { answerForm, ownCopy } from '../http/index.ts';
 import type { Read, SharedRead } from '../reads/index.ts';
 import type { Need } from '../../upstream/index.ts';
-import { parseTransactionHash, type Submissions } from './submissions.ts';
+import type { Submissions } from './submissions.ts';
 
 /** The parts of a client's request beside its path parameters. */
 export interface PathRead {
@@ -67,7 +68,7 @@ export function transactionRead(
   { accept }: PathRead,
   submissions: Submissions,
 ): Read {
-  const hash = parseTransactionHash(hashText);
+  const hash = TransactionHash.parse(hashText);
   const path = `/transactions/by_hash/${hash}`;
   const need = { kind: 'transaction', submittedTo: submissions.submittedTo(hash) } as const;
   return readOf({ operation: 'transaction', subject: hash, path, need }, accept);

@@ -3,21 +3,12 @@
  * the node to each other before the client is answered, because its next request may reach any of them.
  */
 import { LRUCache } from 'lru-cache';
-import { GatewayError, JsonBody, quote } from '../../ledger/index.ts';
+import { JsonBody, TransactionHash } from '../../ledger/index.ts';
 import type { NodeAnswer } from '../../upstream/index.ts';
 
 /** Longer than a transaction stays in a mempool. */
 const rememberMs = 10 * 60_000;
 const maxRemembered = 100_000;
-
-const hashForm = /^0x[0-9a-f]{64}$/;
-
-/** Parses a path's hash: `0x` optional, 64 hex digits in any case; lowercase with prefix. Throws `GatewayError` 400. */
-export function parseTransactionHash(text: string): string {
-  const hex = /^(?:0x)?([0-9a-fA-F]{64})$/.exec(text)?.[1];
-  if (hex !== undefined) return `0x${hex.toLowerCase()}`;
-  throw new GatewayError('malformed', `failed to parse path txn_hash: ${quote(text)} is not 64 hex digits`);
-}
 
 /** Nodes by the hash of the transaction that they accepted, for 10 minutes. */
 export class Submissions {
@@ -47,7 +38,7 @@ export class Submissions {
 
   #publish(hash: unknown, upstream: string): Promise<void> | void {
     // BCS answers have none.
-    if (typeof hash !== 'string' || !hashForm.test(hash)) return undefined;
+    if (!TransactionHash.isWritten(hash)) return undefined;
     this.record(hash, upstream);
     return this.#onAccepted(hash, upstream);
   }

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JsonBody } from '../../../src/ledger/answer-body.ts';
 import { GatewayError } from '../../../src/ledger/errors.ts';
+import { TransactionHash } from '../../../src/ledger/transaction-hash.ts';
 import {
   requireJson,
   resourceRead,
@@ -12,7 +13,7 @@ import {
   viewRead,
 } from '../../../src/proxy/routes/parse-read.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
-import { parseTransactionHash, Submissions } from '../../../src/proxy/routes/submissions.ts';
+import { Submissions } from '../../../src/proxy/routes/submissions.ts';
 import { readModule } from '../../support/reads.ts';
 import { rowsIn } from '../../support/tables.ts';
 
@@ -282,9 +283,9 @@ test('an answer other than an accepted submission records nothing', async () => 
 
 test('a hash is 64 hex digits, written lowercase with prefix', () => {
   const digits = 'Ab'.repeat(32);
-  for (const text of [digits, `0x${digits}`]) assert.equal(parseTransactionHash(text), `0x${digits.toLowerCase()}`);
+  for (const text of [digits, `0x${digits}`]) assert.equal(TransactionHash.parse(text), `0x${digits.toLowerCase()}`);
   for (const text of ['', '0x', `0X${digits}`, digits.slice(1), `${digits}0`, `0x${digits.slice(2)}`, ` ${digits}`])
-    assert.throws(() => parseTransactionHash(text), { status: 400 }, text);
+    assert.throws(() => TransactionHash.parse(text), { status: 400 }, text);
 });
 
 function subjectOf(type: string): string {

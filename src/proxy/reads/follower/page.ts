@@ -10,6 +10,7 @@ import {
   JsonBody,
   type LedgerInfo,
   type LedgerVersion,
+  TransactionHash,
   TypeTag,
 } from '../../../ledger/index.ts';
 import type { NodeAnswer } from '../../../upstream/index.ts';
@@ -132,14 +133,11 @@ export async function cutPage(
   for (let at = 0; at < ranges.length; at += 2) {
     const { version, hash } = await skim(body.subarray(ranges[at], ranges[at + 1]), '');
     if (typeof version !== 'string' || findU64(version) !== first + BigInt(at / 2)) return undefined;
-    if (typeof hash !== 'string' || !hashForm.test(hash)) return undefined;
+    if (!TransactionHash.isWritten(hash)) return undefined;
     hashes.push(hash);
   }
   return { first, body, ranges, hashes, contentType, ownHeaders, info, upstream: upstream.name };
 }
-
-/** The form in which nodes write hashes and canonical reads spell them. */
-const hashForm = /^0x[\da-f]{64}$/;
 
 /** `Page.ranges` of the items in a body; `undefined`: it is no list, or an empty one. */
 export async function rangesIn(body: Buffer, client: string): Promise<Uint32Array | undefined> {
