@@ -9,7 +9,7 @@ import { expose, type FamilyData } from '../../metrics/index.ts';
 import type { GatewayStatus, NodeStatus, ProcessStatus, Readiness, WorkersFacts } from './status/report.ts';
 import { factsOf, tierFacts, type StatusFacts } from './status/present.ts';
 import { tableViewOf } from './status/page/fleet.ts';
-import { pagePolicy, runbookPage, statusPage } from './status/page/page.ts';
+import { policy, runbookPage, statusPage } from './status/page/page.ts';
 import { createGuardedServer } from '../http/index.ts';
 import { addAdminRoutes, type AdminFunctions, type Audit } from './admin-routes.ts';
 import { createLogAdmin, type LogAdminParts } from './log-admin.ts';
@@ -133,12 +133,12 @@ export function createOperations(parts: OperationsParts & LogAdminParts) {
     const page = statusPage(await status(), tableViewOf(request.query));
     return live(reply)
       .type('text/html; charset=utf-8')
-      .header('content-security-policy', pagePolicy)
+      .header('content-security-policy', policy)
       .header('referrer-policy', 'no-referrer')
       .send(page);
   });
   app.get('/runbook', (_request, reply) =>
-    live(reply).type('text/html; charset=utf-8').header('content-security-policy', pagePolicy).send(runbookPage()),
+    live(reply).type('text/html; charset=utf-8').header('content-security-policy', policy).send(runbookPage()),
   );
   app.get('/status.json', async (_request, reply) => live(reply).send(await status()));
   addAdminRoutes(app, source, { log, audit: parts.audit, rules: () => parts.rules() });

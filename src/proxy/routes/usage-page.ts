@@ -2,7 +2,7 @@
  * The page of a key's holder: the same for all, so that it cannot show anything of others. Its script asks this
  * address for the JSON with the key that the holder enters, which it keeps until the page is left.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 const script = `
 (() => {
@@ -173,24 +173,34 @@ meter, progress { width: 100%; min-width: 48px; max-width: 320px; accent-color: 
 }
 `;
 
-function digestOf(text: string): string {
-  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+/**
+ * Content-Security-Policy of a page: style and script by the hashes of their texts between the tags, byte for byte; requests
+ * to the page's own origin alone. `formAction`: the source of targets of forms. `more`: further directives.
+ */
+export function pagePolicy(
+  texts: { readonly style: string; readonly script: string },
+  formAction: string,
+  ...more: string[]
+) {
+  return [
+    `default-src 'none'`,
+    `style-src ${digestOf(texts.style)}`,
+    `script-src ${digestOf(texts.script)}`,
+    `connect-src 'self'`,
+    ...more,
+    `base-uri 'none'`,
+    `form-action ${formAction}`,
+    `frame-ancestors 'none'`,
+  ].join('; ');
 }
 
-/** Content-Security-Policy: style and script by hash, requests to the page's own origin alone. */
-const policy = [
-  `default-src 'none'`,
-  `style-src ${digestOf(style)}`,
-  `script-src ${digestOf(script)}`,
-  `connect-src 'self'`,
-  `base-uri 'none'`,
-  `form-action 'none'`,
-  `frame-ancestors 'none'`,
-].join('; ');
+function digestOf(text: string): string {
+  return `'sha256-${hash('sha256', text, 'base64')}'`;
+}
 
 /** Headers of the page, names and values in turn. */
 export const pageHead: readonly string[] = [
-  ['Content-Security-Policy', policy],
+  ['Content-Security-Policy', pagePolicy({ style, script }, `'none'`)],
   ['X-Content-Type-Options', 'nosniff'],
   ['Referrer-Policy', 'no-referrer'],
 ].flat();

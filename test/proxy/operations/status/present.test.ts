@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import * as format from '../../../../src/proxy/operations/status/format.ts';
 import { addressOf, tableViewOf, nodesOf, sortedBy } from '../../../../src/proxy/operations/status/page/fleet.ts';
 import { html } from '../../../../src/proxy/operations/status/page/html.ts';
-import { pagePolicy, statusPage } from '../../../../src/proxy/operations/status/page/page.ts';
+import { policy, statusPage } from '../../../../src/proxy/operations/status/page/page.ts';
 import { factsOf } from '../../../../src/proxy/operations/status/present.ts';
 import { mergeStatus } from '../../../../src/proxy/operations/status/report.ts';
 import { statusLines } from '../../../../src/proxy/operations/status/terminal.ts';
@@ -229,10 +229,10 @@ test('the policy allows this script and this style by hash, and nothing else', (
   const page = statusPage(factsFrom());
   for (const [, name, text = ''] of page.matchAll(/<(script|style)>(.*?)<\/\1>/gs)) {
     const digest = createHash('sha256').update(text).digest('base64');
-    assert.ok(pagePolicy.includes(`${name}-src 'sha256-${digest}'`), name);
+    assert.ok(policy.includes(`${name}-src 'sha256-${digest}'`), name);
   }
-  assert.match(pagePolicy, /^default-src 'none'; /);
-  assert.doesNotMatch(pagePolicy, /unsafe/);
+  assert.match(policy, /^default-src 'none'; /);
+  assert.doesNotMatch(policy, /unsafe/);
   // Neither attributes with styles nor anything from elsewhere.
   assert.doesNotMatch(page, / style=| on\w+=|https?:\/\/(?!www\.w3\.org\/2000\/svg)/);
 });

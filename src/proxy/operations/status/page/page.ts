@@ -2,9 +2,9 @@
  * The status page: one self-contained answer, whose script fetches it again, so that only the server renders facts; and the
  * runbook beside it.
  */
-import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { StatusFacts } from '../present.ts';
+import { pagePolicy } from '../../../routes/index.ts';
 import { html, Markup, type Piece } from './html.ts';
 import { encodeSection, eventSection, limitSection, storeSection } from './details.ts';
 import { script, style } from './assets.ts';
@@ -14,23 +14,9 @@ import { outcomeSection, routeSection, trendSection, windowSection } from './tra
 import { clock, duration } from '../format.ts';
 import { overallStates } from '../states.ts';
 
-/** Content-Security-Policy: the page loads from its own address alone; style and script are allowed by hash. */
-export const pagePolicy = [
-  `default-src 'none'`,
-  `style-src ${digestOf(style)}`,
-  `script-src ${digestOf(script)}`,
-  `connect-src 'self'`,
-  `img-src data:`,
-  `base-uri 'none'`,
-  `form-action 'self'`,
-  `frame-ancestors 'none'`,
-].join('; ');
+/** Content-Security-Policy of the pages of this port. */
+export const policy = pagePolicy({ style, script }, `'self'`, 'img-src data:');
 
-function digestOf(text: string): string {
-  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
-}
-
-/** Byte for byte: the policy holds the hash of the text between the tags. */
 const styling = new Markup(`<style>${style}</style>`);
 const scripting = new Markup(`<script>${script}</script>`);
 
