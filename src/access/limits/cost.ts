@@ -12,7 +12,8 @@ export interface Settled {
   readonly status: number;
   /** A node's time for it in ms, 0 where no node read for this request alone. */
   readonly upstreamMs: number;
-  readonly gasUsed: bigint | undefined;
+  /** The text of a node's header. */
+  readonly gasUsed: string | undefined;
   readonly bytes: number;
   readonly bodyBytes: number;
 }
@@ -40,6 +41,11 @@ export function costOf(settled: Settled, costs: Costs): number {
   return rounded(cost);
 }
 
+/** 0 for a text that is no u64: a node's header is not to be trusted. */
+function gasUnitsOf(text: string | undefined): number {
+  return text !== undefined && /^\d{1,20}$/.test(text) ? Number(text) : 0;
+}
+
 /** An amount of cost in thousandths, as all sums of it are kept. */
 export function rounded(amount: number): number {
   return Math.round(amount * 1_000) / 1_000;
@@ -53,7 +59,7 @@ function baseOf(settled: Settled, costs: Costs): number {
     case 'view':
       // A coalesced view costs no gas. A node runs an abandoned view to its end all the same.
       return outcome === 'miss' || (outcome === 'error' && upstreamMs > 0)
-        ? costs.miss + Number(gasUsed ?? 0n) * costs.gasUnit
+        ? costs.miss + gasUnitsOf(gasUsed) * costs.gasUnit
         : costs.hit;
     case 'encode':
       return costs.encode + (bodyBytes / 1_024) * costs.encodeKiB;

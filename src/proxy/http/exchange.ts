@@ -44,7 +44,7 @@ export class Exchange implements Caller, RequestSummary {
   upstream: string | undefined;
   version: LedgerVersion | undefined;
   upstreamMs = 0;
-  gasUsed: bigint | undefined;
+  gasUsed: string | undefined;
   bytes = 0;
   bodyBytes = 0;
   /** The request came with its body, over the fast path. */
@@ -381,7 +381,7 @@ export class Exchange implements Caller, RequestSummary {
     this.outcome = outcome;
     this.upstream = upstream;
     this.upstreamMs = tookMs;
-    if (typeof gasUsed === 'string' && /^\d{1,20}$/.test(gasUsed)) this.gasUsed = BigInt(gasUsed);
+    if (typeof gasUsed === 'string') this.gasUsed = gasUsed;
   }
 
   /** Reports the end, once: the socket has the answer, or none will come. */

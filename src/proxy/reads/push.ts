@@ -80,8 +80,7 @@ export function chargeFailure(admitted: Admitted, error: unknown): void {
   settle(admitted, 'failed', error instanceof GatewayError ? error.status : 500);
 }
 
-function settle(admitted: Admitted, outcome: Outcome, statusCode: number, upstreamMs = 0, gas?: string): void {
-  const gasUsed = gas !== undefined && /^\d{1,20}$/.test(gas) ? BigInt(gas) : undefined;
+function settle(admitted: Admitted, outcome: Outcome, statusCode: number, upstreamMs = 0, gasUsed?: string): void {
   // The stream's bytes are charged as they leave.
   admitted?.follow({ outcome, upstreamMs, gasUsed, bytes: 0, bodyBytes: 0 });
   admitted?.settle({ headersSent: true, statusCode });

@@ -87,7 +87,7 @@ test('a request is settled once: outcome, time at the node, gas, bytes', async (
   });
   await gateway.post('/view?ledger_version=5', view);
   assert.partialDeepStrictEqual(last(), { operation: 'view', outcome: 'miss', bodyBytes: view.length });
-  assert.ok((last()?.gasUsed ?? 0n) > 0n);
+  assert.match(last()?.gasUsed ?? '', /^[1-9]\d*$/);
   await gateway.post('/view?ledger_version=5', view);
   assert.partialDeepStrictEqual(last(), { operation: 'view', outcome: 'hit', gasUsed: undefined });
   await gateway.post('/view?ledger_version=5', gzipSync(view), { 'content-encoding': 'gzip' });
@@ -144,7 +144,7 @@ test('when the leader of a coalesced view hangs up, the next client is charged f
   );
   assert.equal(limits.settled.length, 3);
   assert.deepEqual(limits.settled.map(({ outcome }) => outcome).sort(), ['collapsed', 'error', 'miss']);
-  assert.ok(limits.settled.some(({ outcome, gasUsed = 0n }) => outcome === 'miss' && gasUsed > 0n));
+  assert.ok(limits.settled.some(({ outcome, gasUsed }) => outcome === 'miss' && Number(gasUsed) > 0));
   assert.equal(await gateway.metric('ledgergate_coalesced_requests_total'), 1);
 });
 

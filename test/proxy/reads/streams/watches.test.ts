@@ -143,7 +143,7 @@ function planned(name: string, reads: number) {
     left -= 1;
     let outcome = '';
     return {
-      follow: (result: { outcome: string; gasUsed: bigint | undefined }) => {
+      follow: (result: { outcome: string; gasUsed: string | undefined }) => {
         outcome = `${result.outcome} ${result.gasUsed ?? '-'}`;
       },
       settle: ({ statusCode }: { statusCode: number }) => void charges.push(`${outcome} ${statusCode}`),
