@@ -28,8 +28,8 @@ const startMs = 30_000;
 /** Time for a drain beyond the worker's own bounds. */
 export const slackMs = 5_000;
 
-/** Sections of the config whose files are kept for workers that start. */
-const mostFiles = 1_000;
+/** Sections without use whose files are kept for workers that start: a reload may be undone. */
+const mostUnused = 1_000;
 
 /** Starts `count` worker processes. Rejects when the port is in use; nodes may be down. */
 export function startWorkers(config: Config, count: number, options: GatewayOptions = {}): Promise<RunningGateway> {
@@ -56,8 +56,7 @@ class Primary implements PoolEvents {
   /** Names of drained nodes. */
   readonly #drained = new Set<string>();
   #config: Config;
-  /** See `SharedFiles`; the ones published last, in the order of their publication. */
-  readonly #files = new Map<string, FileTexts>();
+  readonly #files = new PublishedFiles();
   #isUp = false;
   /** The worker that follows the ledger for all. */
   #appointed: WorkerProcess | undefined;
@@ -130,7 +129,7 @@ class Primary implements PoolEvents {
       drainDelayMs: this.#drainDelayMs,
       run: this.#run,
       processes: this.#count,
-      files: this.#files,
+      files: this.#files.all,
       drained: [...this.#drained],
     };
   }
@@ -138,14 +137,7 @@ class Primary implements PoolEvents {
   servicesFor({ id }: WorkerProcess): Services {
     return {
       publish: (published) => this.#broadcast.publish(id, published),
-      files: ({ section, texts }) => {
-        this.#files.delete(section);
-        this.#files.set(section, texts);
-        if (this.#files.size <= mostFiles) return;
-        // Reloads may name ever new files of TLS, but no other keys file: its contents stay.
-        const [oldest = section] = [...this.#files].find(([, { keys }]) => keys === undefined) ?? [];
-        this.#files.delete(oldest);
-      },
+      files: ({ section, texts }) => this.#files.keep(section, texts, this.#config),
       ...this.#flights.handlersFor(id),
       ...this.#counts.handlersFor(id),
     };
@@ -186,6 +178,31 @@ class Primary implements PoolEvents {
       return undefined;
     });
     return isServing ? reported : undefined;
+  }
+}
+
+/** The contents of files that workers have published, for those that start: see `SharedFiles`. */
+export class PublishedFiles {
+  /** By section, those published last at the end. */
+  readonly all = new Map<string, FileTexts>();
+  #config: Config | undefined;
+  /** Sections of `#config`. */
+  #used: ReadonlySet<string> = new Set();
+
+  /** `config`: in force, whose files stay. Reloads may name ever new ones: the oldest of the others are dropped. */
+  keep(section: string, texts: FileTexts, config: Config): void {
+    this.all.delete(section);
+    this.all.set(section, texts);
+    if (this.all.size <= mostUnused) return;
+    if (config !== this.#config) {
+      const { listen, upstreams, cache, access } = config;
+      const sections = [listen.tls, cache.redis?.tls, access?.redis?.tls, ...upstreams.map(({ tls }) => tls)];
+      this.#used = new Set(sections.map((each) => JSON.stringify(each ?? null)));
+      this.#config = config;
+    }
+    // A reload names no other keys file.
+    const unused = [...this.all].filter(([name, { keys }]) => keys === undefined && !this.#used.has(name));
+    for (const [name] of unused.slice(0, -mostUnused)) this.all.delete(name);
   }
 }
 
