@@ -119,11 +119,17 @@ const views = z
 
 const plan = z.strictObject({
   window: duration('10s', 1_000, hour).describe('Sliding window of requests and cost.'),
-  requests: most.optional().describe('Most requests within the window. Absent: any number.'),
-  cost: most.optional().describe('Most cost within the window, see costs. Absent: any.'),
+  requests: most.optional().describe('Most requests within the window, counted at admission. Absent: any number.'),
+  cost: most
+    .optional()
+    .describe('Most cost within the window, see costs: the least at admission, the rest at the answer. Absent: any.'),
   burst: most.optional().describe('Most requests within a second. Absent: any number.'),
-  concurrency: most.optional().describe('Most requests in flight. Absent: any number.'),
-  streams: most.optional().describe('Most open event streams. Absent: any number.'),
+  concurrency: most
+    .optional()
+    .describe(
+      'Most requests in flight, until the answer, or the client, has left; submissions, and reads of modules to sign with, until the node answers, at most 30 s. Absent: any number.',
+    ),
+  streams: most.optional().describe('Most open event streams, from their heads on. Absent: any number.'),
   wait: duration('0ms', 0, 60_000).describe('Longest wait of a request over a limit before it gets 429.'),
   operations: operations
     .default([...accessOperations])

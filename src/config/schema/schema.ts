@@ -161,8 +161,14 @@ const upstreams = z
 
 const upstream = z
   .strictObject({
-    timeout: live(duration('5s', 1, hour).describe('Longest attempt at one upstream.')),
-    deadline: live(duration('10s', 1, hour).describe('Longest time for all attempts of one request together.')),
+    timeout: live(
+      duration('5s', 1, hour).describe(
+        'Longest attempt at one upstream: to the head of a passed answer, or the end of one that is read whole.',
+      ),
+    ),
+    deadline: live(
+      duration('10s', 1, hour).describe('Longest time for all waits and attempts of one request; after it 503.'),
+    ),
     probeInterval: live(duration('1s', 10, hour).describe('Interval of probes of the ledger of a quiet upstream.')),
     discoverInterval: live(duration('10s', 1_000, hour).describe('Interval of look-ups of names with discover: dns.')),
     connections: whole(1, 65_535)
@@ -170,7 +176,11 @@ const upstream = z
       .describe(
         'Most connections for reads to one upstream. Probes have two more, and each submission in flight has its own.',
       ),
-    maxAttempts: live(whole(1, 100).default(3).describe('Most attempts for one request, over all upstreams.')),
+    maxAttempts: live(
+      whole(1, 100)
+        .default(3)
+        .describe('Most attempts for one request: the first, retries, hedges and the archive together.'),
+    ),
     maxLag: live(
       duration('30s', 100, hour).describe(
         'An upstream that lags more behind the newest ledger serves only versions that it holds.',
@@ -205,7 +215,9 @@ const cache = z
         path: filled('expected a folder, such as "/var/cache/ledgergate"').describe(
           'Folder of the store; the one above it must exist. A relative path is relative to the config file.',
         ),
-        maxBytes: size('4GiB', 64 * 2 ** 20).describe('Most bytes of the store on the disk.'),
+        maxBytes: size('4GiB', 64 * 2 ** 20).describe(
+          "Most bytes of the store on the disk, SQLite's log of writes included.",
+        ),
       })
       .optional()
       .describe('Answers on the disk, for all workers, kept over restarts. Absent: memory, and Redis where it is set.'),
@@ -253,11 +265,9 @@ const follow = z
       .enum(['auto', 'always', 'off'])
       .default('auto')
       .describe(
-        'auto: one process of the gateway reads new transactions from nodes while a stream, waits or recent reads need them; off: none does, and streams of transactions are refused.',
+        'When one process of the gateway reads new transactions from nodes. auto: while streams of them are open, more than four are waited for at once (at one worker), or minReads is exceeded for ten seconds, and 10 s longer. always: ten reads a second or more. off: never, waits are long polls of nodes, and streams of transactions get 403.',
       ),
-    minReads: whole(1, 1_000_000)
-      .default(20)
-      .describe('auto: reads of recent transactions a second above which the new ones are read.'),
+    minReads: whole(1, 1_000_000).default(20).describe('auto: reads of recent transactions a second.'),
   })
   .prefault({})
   .describe('New transactions, read from nodes as the ledger moves.');
@@ -332,7 +342,9 @@ const tracing = z
     endpoint: baseAddress('http://127.0.0.1:4318')
       .refine((text) => !/\/v1\/traces\/?$/.test(text), { error: 'must end before /v1/traces, which is appended' })
       .describe('Base address of a collector of OTLP over HTTP; /v1/traces is appended.'),
-    headers: live(credentials().optional().describe('Headers of every export, such as credentials for the collector.')),
+    headers: live(
+      credentials().optional().describe('Headers of every export, such as credentials for the collector. Live.'),
+    ),
     share: share(0.01).describe(
       'Share of traces that are recorded, 0 to 1. A trace that its client does not record is not recorded here either.',
     ),
