@@ -44,6 +44,12 @@ type Explanation = string | { readonly reason: string; readonly lines: readonly 
 
 export const explained: Readonly<Record<string, Readonly<Record<string, Explanation>>>> = {
   'src/upstream/fleet-ledger.ts': {
+    'info.timestampUsec < before.timestampUsec => info.timestampUsec <= before.timestampUsec': equal,
+    'isOut(upstream) => true': {
+      reason: 'the loss of the node of a head sets it again',
+      lines: ['if (isOut(upstream)) this.#orphanedAtMs = nowMs;'],
+    },
+    'source === undefined => false': 'for types alone: undefined has not gone back',
     'false => true': {
       reason: 'the first head sets whether it is proven, and a node without a report is never the freshest',
       lines: ['#isProven = false;', 'if (head === undefined || info === undefined) return false;'],

@@ -216,6 +216,11 @@ also the one that a generation begins with | 3 | n0 50000 10s, restart, n1 100 0
 a head that was believed beside two others goes on, where the others stand | 3 | n1 100 0s, n2 100 0s, n0 200 0s, n2 down, n0 9000 10s, n2 100 0s, n0 15000 10s | 4: 15000/0 #0 | usable usable usable |
 not at a bound | 3 | n1 100 0s, n2 100 0s, n0 200 0s, n0 15000 10s | 4: 200/0 #0 | usable! usable usable | suspect n0 15000 false
 and not one that was believed alone | 3 | n0 4000 10s, n0 5000 10s, n1 100 0s, n2 100 0s, n0 15000 10s | 4: 5000/0 #0 | usable! usable usable | suspect n0 15000 false
+but one that two others leave standing does | 3 | n0 5000 10s, n1 100 0s, n2 100 0s @300, n0 15000 10s @310 | 4: 15000/0 #0 | usable usable usable |
+others that are down contradict no head | 3 | n1 100, n2 100, n1 down, n2 down, n0 9000000000 | 4: 9000000000/0 #0 | usable down down | outage, outage over
+a head is compared with the others from 250 ms on | 3 | n0 40000 10s, n0 50000 10s, n1 100 0s, n2 100 0s @249 | 4: 50000/0 #0 | usable usable usable |
+no later | 3 | n0 40000 10s, n0 50000 10s, n1 100 0s, n2 100 0s @250 | 4: 100/0 #1 | usable! usable usable | suspect n0 50000 true
+the report of its own node is no occasion for that | 5 | n0 999990, n0 1000000, n3 999000, n1 100, n2 100, n4 100, n0 300 insist @300 | 4: 1000000/0 #0 | usable usable usable usable usable |
 a head that others contradict is not taken, and reported once | 3 | n0 1000, n1 1000, n2 9000000000, n2 9000000001 | 4: 1000/0 #0 | usable usable usable! | suspect n2 9000000000 false
 three answers that contradict their own headers disprove a head | 2 | n1 990, n0 1000, n0 denies 1000 x3 | 4: 990/0 #1 | usable! usable | suspect n0 1000 true
 each within 10 s of the one before | 2 | n1 990, n0 1000, n0 denies 995, n0 denies 995 @10000, n0 denies 995 @20000 | 4: 990/0 #1 | usable! usable | suspect n0 1000 true
@@ -238,6 +243,8 @@ of none without one | 1 | n0 1000, n0 drained, restart | none | usable | outage
 of a node whose report gives the head up, before its health follows | 3 | n1 100, n2 3000, n0 5000, n1 down, n2 down, fleet n1 n2 @1000, n1 headers 102 @31100 | 4: 102/0 #1 | usable down down | outage, back n1 5000 102
 another node that is removed prolongs no head | 3 | n1 100, n2 100, n0 5000, fleet n1 n2 @1000, fleet n1 @20000, n1 102 @31100 | 4: 102/0 #1 | usable usable usable | back n1 5000 102
 nor does it give one up | 3 | n1 100, n2 100, n0 5000, fleet n1 @1000, n2 101 @31100 | 4: 5000/0 #0 | usable usable usable |
+a late answer of its node prolongs it | 2 | n1 100, n0 5000, fleet n1 @1000, n0 5001 @20000, n1 101 @50000 | 4: 5001/0 #0 | usable usable |
+a generation begins with the first of the newest reports | 3 | n0 100, n1 100, n2 90, restart, fleet n0 n2 @1000, n2 91 @40000 | 4: 100/0 #1 | usable usable usable |
 a head that a remaining node reaches is that one's | 3 | n1 95, n2 90, n0 100, fleet n1 n2 @1000, n1 100 @3000, n2 91 @90000 | 4: 100/0 #0 | usable usable usable |
 one that a node had reached before it was its own is given up for the time being | 3 | n0 100, n1 100, n2 90, fleet n1 n2 @1000, n2 91 @40000 | 4: 100/0 #1 | usable usable usable | back n2 100 91
 the ledger goes back to the newest report that is left | 2 | n0 1000000 10s, n1 980000 9s, n0 300 10s insist @100 | 4: 980000/0 #1 | usable usable | back n0 1000000 980000
