@@ -15,6 +15,7 @@ const othersAreKnown = 'the nodes that are not drained are listed already';
 const cacheAlone = 'what the cache of tags holds, which is a shortcut';
 const viewsAlone = 'only the subject of a view has that form, from its start';
 const noFloors = 'without floors both limits are absent, and no floor is there to be forgotten';
+const knownTogether = 'for types alone: the node and its head are known together';
 const textAlone = 'a text of the log or the status page alone';
 const shortcut = 'spares the usual case the work, with the same result';
 
@@ -73,6 +74,48 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
     '\'upstream reports a head that other nodes contradict: it is asked last\' => ""': textAlone,
     'this.head?.version => this.head.version':
       'for types alone: a generation begins with the report of the node that speaks',
+  },
+  'src/upstream/fleet-state.ts': {
+    'true => false': { reason: 'no view precedes the first one', lines: ['#isViewStale = true;'] },
+    'false => true': { reason: shortcut, lines: ['this.#isViewStale = false;'] },
+    '\'the dialect is that of most nodes: dialect pins it\' => ""': textAlone,
+    '\'upstream reports a lower ledger version than before\' => ""': textAlone,
+    '\'nodes report another history of the ledger than before: cached answers are dropped\' => ""': textAlone,
+    '\'no node answers any more: only pinned answers in the cache are served\' => ""': textAlone,
+    '\'a node answers again\' => ""': textAlone,
+    '\'the oldest versions can be read again\' => ""': textAlone,
+    '\'versions cannot be read: the nodes that hold them are away\' => ""': textAlone,
+    'one.from < other.from => one.from <= other.from': equal,
+    'before !== undefined && !this.#isViewStale => false': shortcut,
+    'before !== undefined => true': 'no view precedes the first one, which is due',
+    'before !== undefined => before === undefined': shortcut,
+    'oldest === undefined => false':
+      'for types alone: where no node serves the oldest version, the head is in its place',
+    'second === undefined || confirmed === undefined => second === undefined && confirmed === undefined': knownTogether,
+    'second === undefined => false': knownTogether,
+    'confirmed === undefined => false': knownTogether,
+    'isItsChain ? before !== chainId : before === undefined => true': shortcut,
+    'before !== chainId => true': shortcut,
+    'before === undefined => true': shortcut,
+    '!wasSuspect && known !== undefined && known.version <= info.version => false': shortcut,
+    'known.version <= info.version => known.version < info.version': shortcut,
+    'hasMovedOn && info.version <= (this.ledger.confirmed ?? -1n) => false': shortcut,
+    'info.version <= (this.ledger.confirmed ?? -1n) => info.version < (this.ledger.confirmed ?? -1n)': shortcut,
+    'this.ledger.confirmed ?? -1n => this.ledger.confirmed && -1n': shortcut,
+    'isNews && !isBelow => true': shortcut,
+    'isNews && !isBelow => isNews || !isBelow': shortcut,
+    'window.info?.version => window.info.version': 'for types alone: a report is lower than another one',
+    'version < this.#nearest => version <= this.#nearest': equal,
+    'this.#nearest === undefined || reached < this.#nearest => false': shortcut,
+    'this.#nearest === undefined || reached < this.#nearest => this.#nearest === undefined && reached < this.#nearest':
+      shortcut,
+    'this.#nearest === undefined => false': {
+      reason: 'for types alone: without a waiter no loop runs',
+      lines: ['if (this.#nearest === undefined || reached < this.#nearest) return;'],
+    },
+    'reached < this.#nearest => false': shortcut,
+    'waiter.version <= reached => true': shortcut,
+    'waiter.version < nearest => waiter.version <= nearest': equal,
   },
   'src/upstream/contradictions.ts': {
     'claim.timestampUsec < nowUsec => claim.timestampUsec <= nowUsec': equal,

@@ -217,11 +217,11 @@ export class FleetState {
     if (deepest === undefined) return undefined;
     const least = (deepest.version - deepest.oldestVersion) / lostShare;
     const nowMs = performance.now();
-    const away = this.#upstreams.flatMap(({ name, health, window, isDrained }) => {
+    // No node that gets requests goes deeper than the deepest.
+    const away = this.#upstreams.flatMap(({ name, health, window }) => {
       // The edge of a node that is away goes on as it moved.
       const from = health === 'foreign' ? undefined : window.at(nowMs)?.safeOldest;
-      const isAway = isDrained || health !== 'usable';
-      return isAway && from !== undefined && deepest.oldestVersion - from > least ? [{ name, from }] : [];
+      return from !== undefined && deepest.oldestVersion - from > least ? [{ name, from }] : [];
     });
     const first = away.toSorted((one, other) => (one.from < other.from ? -1 : 1))[0];
     if (first === undefined) return undefined;

@@ -30,12 +30,15 @@ function fleetOf(
       ...quietEvents,
       onUnconfirmed: ({ name }) => doubted.push(name),
       onChange: (change, fields) => {
-        const words = Object.values(fields).filter((word) => word !== 'other chain');
+        const words = Object.values(fields).filter((word) => word !== undefined && word !== 'other chain');
         if (change === 'node foreign') reports.push(['foreign', ...words].join(' '));
         if (change === 'rollback') reports.push(['back', ...words].join(' '));
         if (change === 'node suspect') reports.push(['suspect', ...words].join(' '));
         if (change === 'chain taken') taken.push(Object.values(fields).join(' '));
-        if (change === 'outage' || change === 'outage over') reports.push(change);
+        if (change === 'outage' || change === 'outage over') reports.push([change, ...words].join(' '));
+        if (change === 'history lost') reports.push(['lost', ...words].join(' '));
+        if (change === 'history back') reports.push('found');
+        if (change === 'head lower') reports.push(['lower', ...words].join(' '));
       },
     },
     fixed,
@@ -145,7 +148,7 @@ function ledgerIn(words: readonly string[]): MadeUpLedger {
 /**
  * Events in turn: `n0 1000 @5` (an answer at 5 ms), `n0 1000 look @5`, `n0 300 insist @5` (looks until it is believed),
  * `n0 headers 1000 @5` (of an answer whose health follows), `n0 answers` (without ledger headers), `n0 denies 1000 x3 @5`
- * (three answers that call the version not found), `n0 down`, `n0 drained`, `n0 busy` (a request is in flight), `settle`,
+ * (three answers that call the version not found), `n0 down`, `n0 drained`, `n0 resumed`, `n0 busy` (a request is in flight), `settle`,
  * `fleet n1 n2 @5` (the nodes from then on), `restart @5` (another generation).
  */
 function happen({ fleet, at, report, look, takeDown }: ReturnType<typeof fleetOf>, events: string): void {
@@ -158,7 +161,8 @@ function happen({ fleet, at, report, look, takeDown }: ReturnType<typeof fleetOf
     else if (subject === 'fleet') fleet.replace(words.filter((word) => word.startsWith('n')).map(nodeOf), nowMs);
     else if (subject === 'restart') fleet.ledger.startOver(undefined, nowMs);
     else if (words[0] === 'down') takeDown(index);
-    else if (words[0] === 'drained') fleet.setDrained(at(index), true, nowMs);
+    else if (words[0] === 'drained' || words[0] === 'resumed')
+      fleet.setDrained(at(index), words[0] === 'drained', nowMs);
     else if (words[0] === 'busy') at(index).inFlight = 1;
     else if (words[0] === 'answers') at(index).recordAnswer(5, nowMs);
     else if (words[0] === 'headers') fleet.observe(at(index), ledgerInfo(ledgerIn(words.slice(1))), nowMs);
@@ -181,17 +185,18 @@ const ledgers = `
 before the first answer there is no ledger | 2 | settle | none | unproven unproven |
 the head is the newest that any node has reported | 2 | n0 100, n1 90, n1 110 | 4: 110/0 #0 | usable usable |
 the only node reports an older ledger for a moment | 1 | n0 1000/400, n0 300 @100 | 4: 1000/400 #0 | usable |
-the ledger of the only node goes back, and a generation begins | 1 | n0 1000/400, n0 300 @100, n0 300 insist @200 | 4: 300/0 #1 | usable | back n0 1000 300
-a node that was restored while another is at the head is only behind | 2 | n0 1000000, n1 999000, n0 300 insist @100 | 4: 1000000/0 #0 | usable usable |
-a head that its own node takes back is given up, though it was near to the others | 3 | n0 1000, n1 1000, n2 1000, n0 6000, n0 1001 insist @100, n0 1002 @10110 | 4: 1002/0 #1 | usable usable usable | suspect n0 6000 true
-a head that another node has reached stays, though its own node went back | 2 | n0 1000, n1 1000, n0 6000, n1 6000, n0 1001 insist @100 | 4: 6000/0 #0 | usable usable |
-a node that is down confirms nothing | 2 | n0 1000000, n1 1000000, n1 down, n0 995500 insist @100 | 4: 995500/0 #1 | usable down | back n0 1000000 995500
-nor does one that has gone back as well, near enough to pass for a node that is a little behind | 2 | n0 1000000, n1 1000000, n1 995000 insist @100, n0 995500 insist @10100 | 4: 995500/0 #1 | usable usable | back n0 1000000 995500
+the ledger of the only node goes back, and a generation begins | 1 | n0 1000/400, n0 300 @100, n0 300 insist @200 | 4: 300/0 #1 | usable | lower n0 1000 300, back n0 1000 300
+a node that was restored while another is at the head is only behind | 2 | n0 1000000, n1 999000, n0 300 insist @100 | 4: 1000000/0 #0 | usable usable | lower n0 1000000 300
+a head that its own node takes back is given up, though it was near to the others | 3 | n0 1000, n1 1000, n2 1000, n0 6000, n0 1001 insist @100, n0 1002 @10110 | 4: 1002/0 #1 | usable usable usable | lower n0 6000 1001, suspect n0 6000 true
+a head that another node has reached stays, though its own node went back | 2 | n0 1000, n1 1000, n0 6000, n1 6000, n0 1001 insist @100 | 4: 6000/0 #0 | usable usable | lower n0 6000 1001
+a node that is down confirms nothing | 2 | n0 1000000, n1 1000000, n1 down, n0 995500 insist @100 | 4: 995500/0 #1 | usable down | lower n0 1000000 995500, back n0 1000000 995500
+nor does one that has gone back as well, near enough to pass for a node that is a little behind | 2 | n0 1000000, n1 1000000, n1 995000 insist @100, n0 995500 insist @10100 | 4: 995500/0 #1 | usable usable | lower n1 1000000 995000, lower n0 1000000 995500, back n0 1000000 995500
+also once an operator resumes it | 2 | n0 1000000, n1 1000000, n1 995000 insist @100, n1 resumed, n0 995500 insist @10100 | 4: 995500/0 #1 | usable usable | lower n1 1000000 995000, lower n0 1000000 995500, back n0 1000000 995500
 the first nodes after the start do not turn the ledger over | 3 | n0 1000, settle, n1 300 chain5 look @10, n2 300 chain5 look @10 | 4: 1000/0 #0 | usable foreign foreign | foreign n1 5 4, foreign n2 5 4
 a second look does | 3 | n0 1000, settle, n1 300 chain5 look @10, n2 300 chain5 look @10, n1 300 chain5 look @20, n2 300 chain5 look @20 | 5: 300/0 #1 | foreign usable usable | foreign n1 5 4, foreign n2 5 4, foreign n0 4 5
 a fleet of two that begins to answer after the start keeps the chain of the first answer | 2 | settle, n1 300 chain5 look @10, n0 1000 look @20, n0 1000 look @30, n0 1000 look @40 | 5: 300/0 #0 | foreign usable | foreign n0 4 5
 with a chain of the config no majority counts | 3 chain4 | n0 300 chain5 look, n1 300 chain5 look | none | foreign foreign unproven | foreign n0 5 4, foreign n1 5 4
-nor do looks of the only node of the chain | 3 chain4 | n0 300 chain5 look, n1 300 chain5 look, n2 1000 look, settle, n2 300 chain5 look @10, n2 300 chain5 look @20 | 4: 1000/? #0 | foreign foreign foreign | foreign n0 5 4, foreign n1 5 4, foreign n2 5 4, outage
+nor do looks of the only node of the chain | 3 chain4 | n0 300 chain5 look, n1 300 chain5 look, n2 1000 look, settle, n2 300 chain5 look @10, n2 300 chain5 look @20 | 4: 1000/? #0 | foreign foreign foreign | foreign n0 5 4, foreign n1 5 4, foreign n2 5 4, outage 1000
 the chain of most nodes is the fleet's; the others are reported once, and change nothing | 3 | n0 100, n1 9000/1 chain5, n2 200/50, n1 9001 chain5 | 4: 200/0 #0 | usable foreign usable | foreign n1 5 4
 a tie of two chains goes to the node configured first | 2 | n0 100, n1 100 chain5 | 4: 100/0 #0 | usable foreign | foreign n1 5 4
 in any order of answers | 2 | n1 100 chain5, n0 100 | 4: 100/0 #1 | usable foreign | foreign n1 5 4
@@ -199,28 +204,28 @@ after the start a tie changes nothing | 2 | n0 100, n1 101, settle, n0 9000 chai
 a majority that comes later turns the fleet to its chain, and the head with it | 3 | n0 9000 chain5, n1 100, n2 101 | 4: 101/0 #1 | foreign usable usable | foreign n1 4 5, foreign n0 5 4
 a foreign node that comes back to the chain is used with the window that it has now | 3 | n0 100/50, n1 100/50, n2 9000/1 chain5, n2 99/40 | 4: 100/40 #0 | usable usable usable | foreign n2 5 4
 the oldest version is the deepest usable node's | 3 | n0 1000/500, n1 990/100, n2 980/300 | 4: 1000/100 #0 | usable usable usable |
-without one that is down | 3 | n0 1000/500, n1 990/100, n2 980/300, n1 down | 4: 1000/300 #0 | usable down usable |
-once it answers again, by its report of then, and in an outage as before | 3 | n0 1000/500, n1 990/100, n2 980/300, n1 down, n1 1010/120, n0 down, n1 down, n2 down | 4: 1010/120 #0 | down down down | outage
+without one that is down | 3 | n0 1000/500, n1 990/100, n2 980/300, n1 down | 4: 1000/300 #0 | usable down usable | lost 100 299 n1
+once it answers again, by its report of then, and in an outage as before | 3 | n0 1000/500, n1 990/100, n2 980/300, n1 down, n1 1010/120, n0 down, n1 down, n2 down | 4: 1010/120 #0 | down down down | lost 100 299 n1, found, lost 120 299 n1, outage 1010
 the oldest version is that of the remaining nodes | 2 | n0 100/5, n1 100/50, fleet n1 | 4: 100/50 #0 | usable usable |
 a head that another node is near to outlives its node | 2 | n1 95, n0 100, fleet n1 @1000, n1 99 @2000 | 4: 100/0 #0 | usable usable |
 also for long, once that one has reached it | 2 | n1 95, n0 100, fleet n1 @1000, n1 99 @2000, n1 100 @3000, n1 100 @90000 | 4: 100/0 #0 | usable usable |
-a head that the others contradict stays until they do | 1+1 | n0 9000000000, fleet n0 n1, fleet n1 | 4: 9000000000/? #0 | usable unproven | outage
-and goes with its node | 1+1 | n0 9000000000, fleet n0 n1, fleet n1, n1 100 @1000 | 4: 100/0 #1 | usable usable | outage, back n1 9000000000 100, outage over
+a head that the others contradict stays until they do | 1+1 | n0 9000000000, fleet n0 n1, fleet n1 | 4: 9000000000/? #0 | usable unproven | outage 9000000000
+and goes with its node | 1+1 | n0 9000000000, fleet n0 n1, fleet n1, n1 100 @1000 | 4: 100/0 #1 | usable usable | outage 9000000000, back n1 9000000000 100, outage over 100
 a head slightly too far ahead stays for the allowed lag | 2 | n1 100, n0 5000, fleet n1 @1000, n1 101 @31000 | 4: 5000/0 #0 | usable usable |
 and goes when no remaining node reaches it within that | 2 | n1 100, n0 5000, fleet n1 @1000, n1 101 @30900, n1 102 @31100 | 4: 102/0 #1 | usable usable | back n1 5000 102
 the remaining nodes vote on the chain | 3 | n0 100, n1 100, n2 70 chain9, fleet n2 | 9: 70/0 #1 | usable usable usable | foreign n2 9 4
-nodes that have not answered yet are on the fleet's chain, and in its outage | 1+1 | n0 100, fleet n1 | 4: 100/? #0 | usable unproven | outage
-their first answer ends it | 1+1 | n0 100, fleet n1, n1 100 | 4: 100/0 #0 | usable usable | outage, outage over
+nodes that have not answered yet are on the fleet's chain, and in its outage | 1+1 | n0 100, fleet n1 | 4: 100/? #0 | usable unproven | outage 100
+their first answer ends it | 1+1 | n0 100, fleet n1, n1 100 | 4: 100/0 #0 | usable usable | outage 100, outage over 100
 a head that the others contradict again and again is given up, and its node is asked last | 3 | n0 50000 10s, n1 100 0s, n2 100 0s | 4: 100/0 #1 | usable! usable usable | suspect n0 50000 true
 also the one that a generation begins with | 3 | n0 50000 10s, restart, n1 100 0s, n2 100 0s | 4: 100/0 #2 | usable! usable usable | suspect n0 50000 true
 a head that was believed beside two others goes on, where the others stand | 3 | n1 100 0s, n2 100 0s, n0 200 0s, n2 down, n0 9000 10s, n2 100 0s, n0 15000 10s | 4: 15000/0 #0 | usable usable usable |
 not at a bound | 3 | n1 100 0s, n2 100 0s, n0 200 0s, n0 15000 10s | 4: 200/0 #0 | usable! usable usable | suspect n0 15000 false
 and not one that was believed alone | 3 | n0 4000 10s, n0 5000 10s, n1 100 0s, n2 100 0s, n0 15000 10s | 4: 5000/0 #0 | usable! usable usable | suspect n0 15000 false
 but one that two others leave standing does | 3 | n0 5000 10s, n1 100 0s, n2 100 0s @300, n0 15000 10s @310 | 4: 15000/0 #0 | usable usable usable |
-others that are down contradict no head | 3 | n1 100, n2 100, n1 down, n2 down, n0 9000000000 | 4: 9000000000/0 #0 | usable down down | outage, outage over
+others that are down contradict no head | 3 | n1 100, n2 100, n1 down, n2 down, n0 9000000000 | 4: 9000000000/0 #0 | usable down down | outage 100, outage over 9000000000
 a head is compared with the others from 250 ms on | 3 | n0 40000 10s, n0 50000 10s, n1 100 0s, n2 100 0s @249 | 4: 50000/0 #0 | usable usable usable |
 no later | 3 | n0 40000 10s, n0 50000 10s, n1 100 0s, n2 100 0s @250 | 4: 100/0 #1 | usable! usable usable | suspect n0 50000 true
-the report of its own node is no occasion for that | 5 | n0 999990, n0 1000000, n3 999000, n1 100, n2 100, n4 100, n0 300 insist @300 | 4: 1000000/0 #0 | usable usable usable usable usable |
+the report of its own node is no occasion for that | 5 | n0 999990, n0 1000000, n3 999000, n1 100, n2 100, n4 100, n0 300 insist @300 | 4: 1000000/0 #0 | usable usable usable usable usable | lower n0 1000000 300
 a head that others contradict is not taken, and reported once | 3 | n0 1000, n1 1000, n2 9000000000, n2 9000000001 | 4: 1000/0 #0 | usable usable usable! | suspect n2 9000000000 false
 three answers that contradict their own headers disprove a head | 2 | n1 990, n0 1000, n0 denies 1000 x3 | 4: 990/0 #1 | usable! usable | suspect n0 1000 true
 each within 10 s of the one before | 2 | n1 990, n0 1000, n0 denies 995, n0 denies 995 @10000, n0 denies 995 @20000 | 4: 990/0 #1 | usable! usable | suspect n0 1000 true
@@ -236,21 +241,33 @@ a drained node moves no head | 2 | n0 1000, n1 1000, n1 drained, n1 1010 | 4: 10
 but with its last requests | 2 | n0 1000, n1 1000, n1 drained, n1 busy, n1 1010 | 4: 1010/0 #0 | usable usable |
 a generation begins with the newest report of the nodes that answer: not of one that is drained | 2 | n0 1000, n1 1010, n1 drained, restart | 4: 1000/0 #1 | usable usable |
 down | 2 | n0 1000, n1 1010, n1 down, restart | 4: 1000/0 #1 | usable down |
-or seems to have gone back | 2 | n0 1000, n1 1010, n1 300, n1 300 @10000, restart @10000 | 4: 1000/0 #1 | usable usable |
-where none answers, of the nodes of the chain | 2 | n0 1000, n1 9000 chain5, n0 down, restart | 4: 1000/0 #1 | down foreign | foreign n1 5 4, outage
-that are not drained or suspect | 4 | n0 1000, n1 1000, n2 9000000000, n3 1010, n3 drained, n0 down, n1 down, n2 down, restart | 4: 1000/0 #1 | down down down! usable | suspect n2 9000000000 false, outage
-of none without one | 1 | n0 1000, n0 drained, restart | none | usable | outage
-of a node whose report gives the head up, before its health follows | 3 | n1 100, n2 3000, n0 5000, n1 down, n2 down, fleet n1 n2 @1000, n1 headers 102 @31100 | 4: 102/0 #1 | usable down down | outage, back n1 5000 102
+or seems to have gone back | 2 | n0 1000, n1 1010, n1 300, n1 300 @10000, restart @10000 | 4: 1000/0 #1 | usable usable | lower n1 1010 300
+where none answers, of the nodes of the chain | 2 | n0 1000, n1 9000 chain5, n0 down, restart | 4: 1000/0 #1 | down foreign | foreign n1 5 4, outage 1000
+that are not drained or suspect | 4 | n0 1000, n1 1000, n2 9000000000, n3 1010, n3 drained, n0 down, n1 down, n2 down, restart | 4: 1000/0 #1 | down down down! usable | suspect n2 9000000000 false, outage 1010
+of none without one | 1 | n0 1000, n0 drained, restart | none | usable | outage 1000
+of a node whose report gives the head up, before its health follows | 3 | n1 100, n2 3000, n0 5000, n1 down, n2 down, fleet n1 n2 @1000, n1 headers 102 @31100 | 4: 102/0 #1 | usable down down | outage 5000, back n1 5000 102
 another node that is removed prolongs no head | 3 | n1 100, n2 100, n0 5000, fleet n1 n2 @1000, fleet n1 @20000, n1 102 @31100 | 4: 102/0 #1 | usable usable usable | back n1 5000 102
-nor does it give one up | 3 | n1 100, n2 100, n0 5000, fleet n1 @1000, n2 101 @31100 | 4: 5000/0 #0 | usable usable usable |
+a head whose node is drained stays for the allowed lag | 2 | n1 100, n0 5000, n0 drained @1000, n1 101 @31000 | 4: 5000/0 #0 | usable usable |
+no longer | 2 | n1 100, n0 5000, n0 drained @1000, n1 102 @31001 | 4: 102/0 #1 | usable usable | back n1 5000 102
+nor does one that is removed give it up | 3 | n1 100, n2 100, n0 5000, fleet n1 @1000, n2 101 @31100 | 4: 5000/0 #0 | usable usable usable |
 a late answer of its node prolongs it | 2 | n1 100, n0 5000, fleet n1 @1000, n0 5001 @20000, n1 101 @50000 | 4: 5001/0 #0 | usable usable |
 a generation begins with the first of the newest reports | 3 | n0 100, n1 100, n2 90, restart, fleet n0 n2 @1000, n2 91 @40000 | 4: 100/0 #1 | usable usable usable |
 a head that a remaining node reaches is that one's | 3 | n1 95, n2 90, n0 100, fleet n1 n2 @1000, n1 100 @3000, n2 91 @90000 | 4: 100/0 #0 | usable usable usable |
 one that a node had reached before it was its own is given up for the time being | 3 | n0 100, n1 100, n2 90, fleet n1 n2 @1000, n2 91 @40000 | 4: 100/0 #1 | usable usable usable | back n2 100 91
-the ledger goes back to the newest report that is left | 2 | n0 1000000 10s, n1 980000 9s, n0 300 10s insist @100 | 4: 980000/0 #1 | usable usable | back n0 1000000 980000
-a head that its own node takes back stays while no other node answers | 2 | n0 1000000, n1 999000, n0 300 insist @100, n1 down, n0 301 @20000 | 4: 1000000/0 #0 | usable down |
-or while one of the others has reached it | 3 | n0 1000, n1 1000, n2 1000, n0 6000, n1 6000, n0 1001 insist @100 | 4: 6000/0 #0 | usable usable usable |
-in an outage, other nodes that do not answer either end nothing | 1+1 | n0 100, n0 down, fleet n1 | 4: 100/? #0 | down unproven | outage
+the ledger goes back to the newest report that is left | 2 | n0 1000000 10s, n1 980000 9s, n0 300 10s insist @100 | 4: 980000/0 #1 | usable usable | lower n0 1000000 300, back n0 1000000 980000
+a head that its own node takes back stays while no other node answers | 2 | n0 1000000, n1 999000, n0 300 insist @100, n1 down, n0 301 @20000 | 4: 1000000/0 #0 | usable down | lower n0 1000000 300
+or while one of the others has reached it | 3 | n0 1000, n1 1000, n2 1000, n0 6000, n1 6000, n0 1001 insist @100 | 4: 6000/0 #0 | usable usable usable | lower n0 6000 1001
+versions that only a node holds which is down are lost until it answers | 2 | n0 1000/100, n1 1000/500, n0 down, n0 1000/100 | 4: 1000/100 #0 | usable usable | lost 100 499 n0, found
+those of several nodes, and of drained ones | 4 | n0 1000/100, n1 1000/500, n2 1000/50, n3 1000/500, n0 drained, n2 down | 4: 1000/500 #0 | usable usable down usable | lost 50 499 n0,n2
+also when the deepest is away first | 4 | n0 1000/50, n1 1000/500, n2 1000/40, n3 1000/60, n0 down, n2 down, n3 down | 4: 1000/500 #0 | down usable down down | lost 40 499 n0,n2,n3
+windows that differ by a tenth are alike | 2 | n0 1000/450, n1 1000/500, n0 down | 4: 1000/500 #0 | down usable |
+by more they are not | 2 | n0 1000/449, n1 1000/500, n0 down | 4: 1000/500 #0 | down usable | lost 449 499 n0
+nothing is lost with a node of another chain | 3 | n0 1000/100, n1 1000/500, n2 1000/500, n0 1000/100 chain5 | 4: 1000/500 #0 | foreign usable usable | foreign n0 5 4
+or found in an outage | 2 | n0 1000/100, n1 1000/500, n0 down, n1 down, n1 1000/500, n0 1000/100 | 4: 1000/100 #0 | usable usable | lost 100 499 n0, outage 1000, outage over 1000, found
+a lower head is reported once it has been lower for half a second | 1 | n0 1000, n0 300 @100, n0 301 @599 | 4: 1000/0 #0 | usable |
+and once | 1 | n0 1000, n0 300 @100, n0 301 @600, n0 302 @700 | 4: 1000/0 #0 | usable | lower n0 1000 301
+the outage of a fleet that believes no head is one | 3 | n1 1000, n2 1000, n0 9000000000, fleet n0, restart, n0 down | none | down! usable usable | suspect n0 9000000000 false, outage
+in an outage, other nodes that do not answer either end nothing | 1+1 | n0 100, n0 down, fleet n1 | 4: 100/? #0 | down unproven | outage 100
 `;
 
 for (const [claim = '', given = '', events = '', ...expected] of rowsIn(ledgers)) {
@@ -271,7 +288,7 @@ for (const [claim = '', given = '', events = '', ...expected] of rowsIn(ledgers)
     ).join(' ');
     assert.deepEqual([ledger, health, reports.join(', ')], expected);
     const names = ['Ledger-Version', 'Ledger-Timestampusec', 'Ledger-Oldest-Version', 'Oldest-Block-Height'];
-    const { oldestVersion, oldestBlockHeight } = oldest ?? head ?? {};
+    const { oldestVersion, oldestBlockHeight } = (head && oldest) ?? head ?? {};
     const facts = [head?.version, head?.timestampUsec, oldestVersion, oldestBlockHeight];
     assert.deepEqual(
       names.map((name) => shown(fleet, `X-Node-${name}`)),
@@ -406,10 +423,16 @@ test('an outage begins with the last node that could be asked, and ends with the
   assert.deepEqual(outages, []);
   takeDown(1);
   fleet.refresh();
-  assert.deepEqual([outages, fleet.view.outageSinceMs, fleet.view.isPlain], [['outage'], fleet.outageSinceMs, false]);
+  assert.deepEqual(
+    [outages, fleet.view.outageSinceMs, fleet.view.isPlain],
+    [['outage 100'], fleet.outageSinceMs, false],
+  );
   at(0).recordAnswer(5, 0);
   fleet.refresh();
-  assert.deepEqual([outages, fleet.outageSinceMs, fleet.view.isPlain], [['outage', 'outage over'], undefined, true]);
+  assert.deepEqual(
+    [outages, fleet.outageSinceMs, fleet.view.isPlain],
+    [['outage 100', 'outage over 100'], undefined, true],
+  );
 });
 
 test('in an outage the oldest version is that of the nodes that answered within 30 s before it', (t) => {
@@ -435,7 +458,7 @@ test('the list of headers is made once per change, and an equal answer is none',
   report(1, { version: 101n, oldest: 10n });
   report(0, { version: 100n, oldest: 20n });
   assert.equal(fleet.view.headers, second);
-  report(0, { version: 102n, oldest: 5n });
+  report(0, { version: 102n, oldest: 10n });
   assert.notEqual(fleet.view.headers, second);
   takeDown(0);
   assert.equal(shown(fleet, 'X-Node-Ledger-Oldest-Version'), '10');
@@ -534,6 +557,9 @@ test('only news of a node looks at the waiters that it cannot serve', async (t) 
   for (let answers = 0; answers < 100; answers += 1) fleet.observe(at(0), known, answers);
 
   assert.equal(asked, before);
+  // Another node is no answer to it.
+  report(0, { version: 101n });
+  await new Promise(setImmediate);
   report(1, { version: 100n });
   assert.equal(await wait, true);
 });
