@@ -31,7 +31,31 @@ function operationOf(method: string, target: string, basePath: '/v1' | ''): Acce
 /** Inject would make a URL of the target, and with it another target. */
 const rewriteUrl = ({ headers }: { headers: object }): string => (headers as { target: string }).target;
 
-const sends = (kind: RouteKind) => (_request: unknown, reply: { send(text: string): void }) => reply.send(kind);
+const sends = (kind: RouteKind, operation = '') => {
+  return (_request: unknown, reply: { send(text: string): void }) => reply.send(`${kind} ${operation}`);
+};
+
+/**
+ * Paths of the interface (interface specification 4; protocol 1) with what a request for them is, apart from the table of
+ * the routes, and the operation that it counts as (docs/access.md).
+ */
+const interfacePaths: readonly (readonly ['GET' | 'POST', RouteKind, AccessOperation, paths: string])[] = [
+  ['GET', 'ledger info', 'read', ''],
+  ['GET', 'read', 'read', '/accounts/:a/resource/:type /accounts/:a/module/:name /transactions/by_hash/:hash'],
+  ['GET', 'wait', 'read', '/transactions/wait_by_hash/:hash'],
+  ['POST', 'posted', 'view', '/view'],
+  ['POST', 'encode', 'encode', '/transactions/encode_submission'],
+  ['POST', 'submit', 'submit', '/transactions /transactions/batch'],
+  ['POST', 'posted', 'pass', '/tables/:handle/item /tables/:handle/raw_item'],
+  ['GET', 'read', 'pass', '/accounts/:a /accounts/:a/balance/:asset /accounts/:a/resources /accounts/:a/modules'],
+  ['GET', 'read', 'pass', '/accounts/:a/events/:number /accounts/:a/events/:handle/:field'],
+  ['GET', 'read', 'pass', '/accounts/:a/transactions /accounts/:a/transaction_summaries'],
+  ['GET', 'read', 'pass', '/transactions /transactions/by_version/:version /transactions/auxiliary_info'],
+  ['GET', 'read', 'pass', '/blocks/by_height/:height /blocks/by_version/:version'],
+  ['GET', 'read', 'pass', '/estimate_gas_price /spec /spec.json /spec.yaml /info'],
+  ['GET', 'health', 'read', '/-/health'],
+  ['GET', 'usage', 'read', '/-/usage'],
+];
 
 /** The route by which Fastify would answer a request, with one handler for each method and path. */
 function fastifyRoutes(t: TestContext, basePath: string) {
@@ -39,17 +63,20 @@ function fastifyRoutes(t: TestContext, basePath: string) {
   t.after(() => app.close());
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
-  for (const { path, routes = {} } of rows) {
-    const urls = path === '' ? new Set([basePath || '/', `${basePath}/`]) : [basePath + path];
-    for (const [method, { kind }] of Object.entries(routes)) {
-      for (const url of urls) app.route({ method, url, handler: sends(kind) });
+  for (const [method, kind, operation, paths] of interfacePaths) {
+    for (const path of paths.split(' ')) {
+      const urls = path === '' ? new Set([basePath || '/', `${basePath}/`]) : [basePath + path];
+      for (const url of urls) app.route({ method, url, handler: sends(kind, operation) });
     }
   }
+  // No node gets a request for a path of the gateway's own.
+  for (const url of ['/-/health', '/-/usage'])
+    app.route({ method: ['POST', 'PUT'], url: basePath + url, handler: sends('none') });
   if (basePath !== '') app.route({ method: ['POST', 'PUT'], url: basePath, handler: sends('passed') });
   app.route({ method: ['GET', 'HEAD', 'POST', 'PUT'], url: `${basePath}/*`, handler: sends('passed') });
   return async (method: 'GET' | 'POST' | 'PUT', target: string): Promise<string> => {
     const { statusCode, body } = await app.inject({ method, url: '/', headers: { host: 'a', target } });
-    return statusCode === 200 ? body : 'none';
+    return statusCode === 200 ? body : 'none ';
   };
 }
 
@@ -64,7 +91,8 @@ const known = ` / /view /view/ /transactions /transactions/ /transactions/batch 
 /accounts/0x1/resources /accounts/0x1/modules /accounts/0x1/events/5 /accounts/0x1/events/0x1::a::B/field
 /accounts/0x1/transactions /accounts/0x1/transaction_summaries /tables/0x1/item /tables/0x1/raw_item
 /transactions/by_version/5 /transactions/auxiliary_info /blocks/by_height/5 /blocks/by_version/5
-/estimate_gas_price /spec /spec.json /spec.yaml /info`.split(/[ \n]/);
+/estimate_gas_price /spec /spec.json /spec.yaml /info /-/health /-/health/ /-/usage /-/healthy /-/usage/a
+/set_failpoint`.split(/[ \n]/);
 const paths = fc.oneof(
   fc.constantFrom(...known),
   fc.array(fc.constantFrom('', ...segments), { maxLength: 5 }).map((parts) => `/${parts.join('/')}`),
@@ -85,20 +113,32 @@ const spelled = fc
 for (const basePath of ['/v1', ''] as const) {
   test(`a request takes the route that a server's router finds, in every spelling, below "${basePath}"`, async (t) => {
     const routed = fastifyRoutes(t, basePath);
-    const seen = new Set<string>();
+    const [seen, reached] = [new Set<string>(), new Set<string>()];
+    const methods = ['GET', 'POST', 'PUT'] as const;
+    const compare = async (method: (typeof methods)[number], target: string): Promise<void> => {
+      const { route, operation } = routers[basePath].match(method, target);
+      // A passed path counts as what a node's router may fold it into.
+      const own = route.kind === 'passed' || route.kind === 'none' ? '' : operation;
+      assert.equal(`${route.kind} ${own}`, await routed(method, target), `${method} ${target}`);
+      seen.add(operation);
+      reached.add(`${method} ${route.template}`);
+    };
+    for (const path of known) for (const method of methods) await compare(method, basePath + path || '/');
+    const templates = rows.flatMap(({ routes = {} }) =>
+      Object.entries(routes).flatMap(([method, { template }]) => (method === 'HEAD' ? [] : [`${method} ${template}`])),
+    );
+    assert.deepEqual(
+      templates.filter((each) => !reached.has(each)),
+      [],
+    );
+    assert.deepEqual([...seen].sort(), ['encode', 'pass', 'read', 'submit', 'view']);
     await fc.assert(
-      fc.asyncProperty(fc.constantFrom('GET', 'POST', 'PUT'), spelled, async (method, path) => {
-        const target = basePath + path;
-        fc.pre(target.startsWith('/'));
-        const { route, operation } = routers[basePath].match(method, target);
-        assert.equal(route.kind, await routed(method, target), `${method} ${target}`);
-        seen.add(operation);
-        // A passed path counts as what a node's router may fold it into.
-        if (route.kind !== 'passed' && route.kind !== 'none') assert.equal(operation, route.operation);
+      fc.asyncProperty(fc.constantFrom(...methods), spelled, async (method, path) => {
+        fc.pre((basePath + path).startsWith('/'));
+        await compare(method, basePath + path);
       }),
       { numRuns: 3_000 },
     );
-    assert.deepEqual([...seen].sort(), ['encode', 'pass', 'read', 'submit', 'view']);
   });
 }
 
