@@ -80,7 +80,7 @@ export class FleetState {
   #isDialectOpen: boolean;
   readonly #events: FleetEvents;
   readonly #limits: typeof usualLimits;
-  readonly ledger: FleetLedger;
+  readonly ledger: Readonly<FleetLedger>;
   readonly headersOfLedger: LedgerWideHeaders;
   #view: FleetView | undefined;
   #isViewStale = true;
