@@ -88,7 +88,8 @@ export class Access {
       waiting: () => this.#limits.waiting,
       isShared: redis && (() => this.#limits.isShared),
     });
-    const tokens = config.jwt && new Tokens(config.jwt, { metrics, journal }, () => principals.forget());
+    const tokens =
+      config.jwt && new Tokens(config.jwt, { metrics, journal, files: peers?.files }, () => principals.forget());
     const principals: Principals = new Principals(config, sources, tokens);
     this.#metrics = metrics;
     this.#tokens = tokens;

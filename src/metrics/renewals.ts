@@ -13,8 +13,8 @@ export type ExpiringFile = 'cert' | 'ca';
 
 const servers = 'name of an upstream, `cache.redis` or `access.redis`';
 
-/** Contents of files, by their keys in the section of the config that names them. */
-export type FileTexts = Readonly<Partial<Record<'ca' | 'cert' | 'key' | 'keys', string | undefined>>>;
+/** Contents of files, by their keys in the section of the config that names them; `jwks`: also from an address. */
+export type FileTexts = Readonly<Partial<Record<'ca' | 'cert' | 'key' | 'keys' | 'jwks', string | undefined>>>;
 
 /** The files of a gateway's processes: one that starts while a file cannot be used has the contents of the others. */
 export class SharedFiles {

@@ -196,7 +196,8 @@ export class PublishedFiles {
     if (this.all.size <= mostUnused) return;
     if (config !== this.#config) {
       const { listen, upstreams, cache, access } = config;
-      const sections = [listen.tls, cache.redis?.tls, access?.redis?.tls, ...upstreams.map(({ tls }) => tls)];
+      const own = [listen.tls, cache.redis?.tls, access?.redis?.tls, access?.jwt];
+      const sections = [...own, ...upstreams.map(({ tls }) => tls)];
       this.#used = new Set(sections.map((each) => JSON.stringify(each ?? null)));
       this.#config = config;
     }

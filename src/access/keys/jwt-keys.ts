@@ -8,7 +8,7 @@ import type { createLocalJWKSet, JSONWebKeySet } from 'jose';
 import { Client } from 'undici';
 import { type AccessConfig, type Problem, WatchedFiles } from '../../config/index.ts';
 import { Circuit } from '../../ledger/index.ts';
-import type { Journal } from '../../metrics/index.ts';
+import type { Journal, SharedFiles } from '../../metrics/index.ts';
 
 /** Tokens of the config. */
 export type JwtConfig = NonNullable<AccessConfig['jwt']>;
@@ -28,6 +28,8 @@ export interface KeySet {
 export interface IssuerContext {
   readonly metrics: { reloaded(source: 'issuer', result: 'ok' | 'failed'): void };
   readonly journal: Journal;
+  /** Absent in a single process. */
+  readonly files: SharedFiles | undefined;
 }
 
 /** Interval of renewals, in ms: a key that the issuer has removed verifies no token any more after it. */
@@ -117,7 +119,10 @@ export class IssuerKeys {
     let pauseMs: number | undefined;
     try {
       const { keys } = await readKeys(this.#config, signal);
-      await this.#take(keys);
+      if (await this.#take(keys)) {
+        this.#context.files?.keep(this.#config, { jwks: JSON.stringify({ keys }) });
+        journal.record('issuer read', { keys: keys.length }, 'keys of the issuer of tokens were read');
+      }
       if (signal.aborted) return;
       metrics.reloaded('issuer', 'ok');
       if (this.#circuit.isOpen) journal.record('issuer back', {}, 'keys of the issuer of tokens are readable again');
@@ -125,6 +130,7 @@ export class IssuerKeys {
     } catch (error) {
       if (signal.aborted) return;
       metrics.reloaded('issuer', 'failed');
+      await this.#takeShared();
       if (!this.#circuit.isOpen) {
         const consequence = this.#set === undefined ? 'no token is accepted' : 'the keys in force stay';
         const message = `keys of the issuer of tokens are unreadable: ${consequence}`;
@@ -136,15 +142,22 @@ export class IssuerKeys {
     this.#timer = setTimeout(() => void this.renew(), pauseMs ?? this.#renewMs).unref();
   }
 
-  async #take(keys: readonly PublicKey[]): Promise<void> {
+  /** Takes over the keys that the other processes had in force at the start of this one, which has read none yet. */
+  async #takeShared(): Promise<void> {
+    const text = this.#set === undefined ? this.#context.files?.find(this.#config)?.jwks : undefined;
+    if (text !== undefined) await this.#take(parseKeySet(text, this.#config.algorithms).keys);
+  }
+
+  /** Whether they are others than before. */
+  async #take(keys: readonly PublicKey[]): Promise<boolean> {
     const text = JSON.stringify(keys);
-    if (text === this.#text) return;
+    if (text === this.#text) return false;
     const { createLocalJWKSet } = await import('jose/jwks/local');
     const before = this.#set;
     this.#set = { find: createLocalJWKSet({ keys } as unknown as JSONWebKeySet), byKid: textsByKid(keys) };
     this.#text = text;
     this.#onChange(this.#set, before);
-    this.#context.journal.record('issuer read', { keys: keys.length }, 'keys of the issuer of tokens were read');
+    return true;
   }
 }
 

@@ -7,7 +7,7 @@ import { Registry } from 'prom-client';
 import { createAccessMetrics } from '../../../src/access/access-metrics.ts';
 import { inspectIssuer, IssuerKeys, type KeySet, parseKeySet } from '../../../src/access/keys/jwt-keys.ts';
 import { Tokens } from '../../../src/access/keys/jwt-tokens.ts';
-import { Journal } from '../../../src/metrics/index.ts';
+import { type FileTexts, Journal, SharedFiles } from '../../../src/metrics/index.ts';
 import { until } from '../../support/eventually.ts';
 import { fc } from '../../support/fast-check.ts';
 import { claimsOf, jwtConfig, signed, signingKey, testIssuer, tokenOf } from '../../support/issuer.ts';
@@ -17,8 +17,10 @@ const digestOf = (token: string): string => hash('sha256', token);
 
 const nothing = (): void => undefined;
 
-function context() {
+/** `files`: absent in a single process. */
+function context(files?: SharedFiles) {
   return {
+    files,
     metrics: createAccessMetrics(new Registry(), false, { keys: () => 0, plans: () => [], waiting: () => 0 }),
     journal: new Journal({ debug: nothing, info: nothing, warn: nothing, error: nothing }),
   };
@@ -130,6 +132,36 @@ test('keys are renewed at an interval, and soon again after a failure', async (t
   const { count } = issuer;
   await until(() => issuer.count >= count + 3);
   assert.deepEqual([...(keys.set?.byKid.keys() ?? [])], ['second']);
+});
+
+test('a worker that starts while the issuer is away has the keys of the others, and those of the issuer after it', async (t) => {
+  const issuer = await testIssuer(t, [first]);
+  const kept = new Map<string, FileTexts>();
+  const published: string[] = [];
+  const start = async (): Promise<IssuerKeys> => {
+    const files = new SharedFiles(new Map(kept), (section, texts) => {
+      kept.set(section, texts);
+      published.push(texts.jwks ?? '');
+    });
+    const keys = new IssuerKeys(jwtConfig(issuer.url), context(files), nothing, 20);
+    t.after(() => keys.close());
+    await keys.started;
+    return keys;
+  };
+  (await start()).close();
+  const { answer } = issuer;
+  issuer.answer = (_request, response) => response.writeHead(503).end();
+  const { length } = published;
+
+  const keys = await start();
+  assert.deepEqual([...(keys.set?.byKid.keys() ?? [])], ['first']);
+  assert.equal(published.length, length);
+  issuer.keys = [second.jwk];
+  issuer.answer = answer;
+  await until(() => keys.set?.byKid.has('second') === true);
+  assert.deepEqual([...(keys.set?.byKid.keys() ?? [])], ['second']);
+  assert.equal(published.length, length + 1);
+  assert.doesNotMatch(published.at(-1) ?? '', /first/);
 });
 
 test('a token without kid is tried with the keys that fit, and forgotten with any change of them', async (t) => {
