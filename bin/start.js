@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
 import { fileURLToPath } from 'node:url';
+import { setFlagsFromString } from 'node:v8';
 
 const source = new URL('../src/main.ts', import.meta.url);
 const built = new URL('../dist/main.js', import.meta.url);
@@ -11,5 +12,10 @@ const isSource = existsSync(source);
 // temporary files, where others could put something else in its place; where nothing can be written there, a start
 // takes as long as ever. NODE_COMPILE_CACHE names another folder, NODE_DISABLE_COMPILE_CACHE=1 turns it off.
 if (!isSource) enableCompileCache(fileURLToPath(new URL('../.compile-cache', import.meta.url)));
+
+// V8 counts how many objects of a literal survive its collections of young objects. During the start, with a small young
+// generation, most do; afterwards all that a request makes would go to the old generation for good, where only a full
+// collection frees it, and it retains what it refers to (bench/RESULTS.md, Misses).
+setFlagsFromString('--no-allocation-site-pretenuring');
 
 await import(isSource ? source.href : built.href);
