@@ -21,6 +21,9 @@ const nothing = (): void => undefined;
  */
 class Flight<T> {
   readonly key: string;
+  /** See `FlightTable`. */
+  readonly row: number;
+  next: Flight<T> | undefined;
   readonly span: Span | undefined;
   readonly stop = new CancelToken();
   /** One that leaves is replaced by `undefined`: thousands that leave at once cost no more each than one. */
@@ -28,8 +31,9 @@ class Flight<T> {
   /** Waiters that have not left. */
   waiting = 0;
 
-  constructor(key: string, span: Span | undefined) {
+  constructor(key: string, row: number, span: Span | undefined) {
     this.key = key;
+    this.row = row;
     this.span = span;
   }
 }
@@ -65,7 +69,7 @@ const mostJoined = 3;
 
 /** Single flight: concurrent loads of one key share one upstream read. */
 export class Coalescer<T> {
-  readonly #flights = new Map<string, Flight<T>>();
+  readonly #flights = new FlightTable<T>();
 
   /**
    * Runs `load` for the first caller of `key`; later callers wait for the same outcome. Resolves to `resultOf` the value;
@@ -82,19 +86,20 @@ export class Coalescer<T> {
 
   #join(key: string, waiter: Waiter<T>): void {
     const { caller, load } = waiter;
-    const running = this.#flights.get(key);
+    const row = rowOf(key);
+    const running = this.#flights.find(key, row);
     const span = caller.span?.begin('flight', {
       link: running?.span,
       attributes: { [role]: running === undefined ? 'leader' : 'follower' },
     });
-    const flight = running ?? new Flight<T>(key, span);
+    const flight = running ?? new Flight<T>(key, row, span);
     waiter.joined += 1;
     waiter.wait = running && span;
     waiter.onAbort = () => this.#leave(flight, waiter);
     waiter.at = flight.waiters.push(waiter) - 1;
     flight.waiting += 1;
     if (running === undefined) {
-      this.#flights.set(key, flight);
+      this.#flights.add(flight);
       this.#fly(flight, load);
     }
     if (caller.signal.aborted) waiter.onAbort();
@@ -143,7 +148,50 @@ export class Coalescer<T> {
 
   /** Later callers must not join a load that has ended or aborts. */
   #end(flight: Flight<T>): void {
-    if (this.#flights.get(flight.key) === flight) this.#flights.delete(flight.key);
+    this.#flights.remove(flight);
+  }
+}
+
+const rows = 4096;
+/** Of this process alone, because clients choose parts of keys: none can choose its row. */
+const seed = Math.trunc(Math.random() * 2 ** 32);
+
+/** FNV-1a of the key. */
+function rowOf(key: string): number {
+  let hash = seed;
+  for (let at = 0; at < key.length; at += 1) hash = Math.imul(hash ^ key.charCodeAt(at), 0x01000193);
+  return (hash ^ (hash >>> 16)) & (rows - 1);
+}
+
+/**
+ * Flights by key, chained in rows. A Map that gains as many keys as it loses has a new table every few hundred, and V8
+ * links each table to the next: one in the old generation retains all later ones, with their flights and all that these
+ * refer to, until the next full collection.
+ */
+class FlightTable<T> {
+  readonly #rows: (Flight<T> | undefined)[] = Array.from({ length: rows });
+
+  find(key: string, row: number): Flight<T> | undefined {
+    let flight = this.#rows[row];
+    while (flight !== undefined && flight.key !== key) flight = flight.next;
+    return flight;
+  }
+
+  add(flight: Flight<T>): void {
+    flight.next = this.#rows[flight.row];
+    this.#rows[flight.row] = flight;
+  }
+
+  /** To no effect for a flight that was removed. */
+  remove(flight: Flight<T>): void {
+    const { row, next } = flight;
+    let before = this.#rows[row];
+    if (before === flight) this.#rows[row] = next;
+    else {
+      while (before !== undefined && before.next !== flight) before = before.next;
+      if (before !== undefined) before.next = next;
+    }
+    flight.next = undefined;
   }
 }
 

@@ -50,6 +50,8 @@ export type AnswerLoad = (signal: CancelSignal, span: Span | undefined) => Promi
 /** State of a load in flight, which a purge changes. A class, as `Flight` is. */
 class RunningLoad {
   readonly key: CacheKey;
+  /** Its index in `RunningLoads`. */
+  at = 0;
   /** Its answer must not be stored. */
   isPurged = false;
   /** Why the store gave no answer; a damaged row is overwritten. */
@@ -59,6 +61,26 @@ class RunningLoad {
 
   constructor(key: CacheKey) {
     this.key = key;
+  }
+}
+
+/** Loads in flight. An array, because the tables of a Set would retain them (see `FlightTable`). */
+class RunningLoads {
+  readonly #loads: RunningLoad[] = [];
+
+  add(load: RunningLoad): void {
+    load.at = this.#loads.push(load) - 1;
+  }
+
+  delete({ at }: RunningLoad): void {
+    const last = this.#loads.pop();
+    if (last === undefined || last.at === at) return;
+    last.at = at;
+    this.#loads[at] = last;
+  }
+
+  purge(covers: (key: CacheKey) => boolean): void {
+    for (const load of this.#loads) load.isPurged ||= covers(load.key);
   }
 }
 
@@ -83,7 +105,7 @@ export class ReadThrough {
   readonly #shared: SharedTier | undefined;
   readonly #onAwaited: () => void;
   readonly #loads = new Coalescer<Loaded>();
-  readonly #running = new Set<RunningLoad>();
+  readonly #running = new RunningLoads();
   readonly #provisional = new ProvisionalReads();
   #purges = 0;
 
@@ -160,7 +182,7 @@ export class ReadThrough {
   async forget(scope: PurgeScope): Promise<number> {
     const covers = keyMatcher(scope);
     this.#purges += 1;
-    for (const running of this.#running) running.isPurged ||= covers(running.key);
+    this.#running.purge(covers);
     this.#provisional.dropAll(covers);
     // A batch on its way is written ahead of every later work.
     void this.#store?.drop(covers);

@@ -191,6 +191,29 @@ test('a follower joins three loads at most', async () => {
   assert.equal(starts.length, 3);
 });
 
+test('more keys than the table has rows share nothing, while they are in flight and after', async () => {
+  const loads = new Coalescer<string>();
+  const ends = new Map<string, () => void>();
+  const keys = Array.from({ length: 10_000 }, (_, index) => `key ${index}`);
+  const begin = (name: string): Promise<{ value: string; isLeader: boolean }> =>
+    run(loads, never, () => new Promise((resolve) => ends.set(name, () => resolve(name))), name);
+  const leaders = keys.map(begin);
+  // In an order of no row: every third of those that are left, until none is.
+  const followed = keys.map(begin);
+  for (let left = keys; left.length > 0; left = left.filter((_, index) => index % 3 !== 0)) {
+    for (const [index, name] of left.entries()) if (index % 3 === 0) ends.get(name)?.();
+    await new Promise(setImmediate);
+  }
+  const outcomes = await Promise.all([...leaders, ...followed]);
+  assert.deepEqual(
+    outcomes,
+    [true, false].flatMap((isLeader) => keys.map((value) => ({ value, isLeader }))),
+  );
+  ends.clear();
+  for (const name of keys) void begin(name);
+  assert.equal(ends.size, keys.length);
+});
+
 /** A load without an end. */
 const waiting = (): Promise<string> => new Promise(() => undefined);
 

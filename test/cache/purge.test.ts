@@ -16,7 +16,7 @@ import {
 import { MemoryCache } from '../../src/cache/memory/memory.ts';
 import { ReadThrough } from '../../src/cache/read-through.ts';
 import { AnswerNames, patternsOf } from '../../src/cache/redis/redis-keys.ts';
-import { answerOf, anyEpoch, keyAt } from '../support/answers.ts';
+import { answerOf, anyEpoch, keyAt, loadThrough } from '../support/answers.ts';
 import { pageMatcher } from '../support/purged-pages.ts';
 import { Address } from '../../src/ledger/type-tag.ts';
 import type { Read } from '../../src/proxy/reads/read.ts';
@@ -188,6 +188,27 @@ test('an answer read from Redis before its purge is dropped as well, here and at
     },
   });
   assert.deepEqual([memory.find(key), others, reads], [undefined, '', 2]);
+});
+
+test('no load that is in flight at a purge is stored, in whatever order the loads before it end', async () => {
+  const memory = new MemoryCache(1_000_000);
+  const tiers = new ReadThrough(memory, undefined, undefined);
+  const origin = { upstream: 'node', tookMs: 1, version: undefined, retryAfter: undefined };
+  const begin = (version: bigint) => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const key = keyAt(version);
+    const loaded = loadThrough(tiers, key, () => promise.then(() => ({ answer: answerOf(`${version}`), origin })));
+    return { key, end: () => (resolve(), loaded) };
+  };
+  const before = [0n, 1n, 2n, 3n, 4n, 5n].map(begin);
+  const [first, , third, , , last] = before;
+  for (const load of [first, last, third]) await load?.end();
+  const after = begin(6n);
+  await tiers.purge(everything);
+  const later = begin(7n);
+  for (const load of [...before, after, later]) await load.end();
+  const kept = [...before, after, later].map(({ key }) => memory.find(key)?.body.toString());
+  assert.deepEqual(kept.filter(Boolean), ['7']);
 });
 
 const all = { notified: 2, acknowledged: 2 };
