@@ -24,34 +24,49 @@ export function createAnswerBudget(processes = 1): ByteBudget {
 const shortBytes = 64 * 1024;
 
 /** The part of a budget that one answer holds. */
-export interface Share {
-  /** Bound of one answer, in bytes. */
-  readonly largest: number;
-  /** Throws `OverBudgetError` when the bytes are not free. */
-  take(bytes: number): void;
-  /** May be called more than once. */
-  close(): void;
-}
-
-interface OpenShare {
-  held: number;
-  isRevoked: boolean;
+export class Share {
+  readonly #budget: ByteBudget;
+  /** Called when the budget has taken the share back, and closed it. */
   readonly onRevoked: (reason: OverBudgetError) => void;
+  /** Bytes. */
+  held = 0;
+  isRevoked = false;
+
+  constructor(budget: ByteBudget, onRevoked: (reason: OverBudgetError) => void) {
+    this.#budget = budget;
+    this.onRevoked = onRevoked;
+  }
+
+  /** Bound of one answer, in bytes. */
+  get largest(): number {
+    return this.#budget.largest;
+  }
+
+  /** Throws `OverBudgetError` when the bytes are not free. */
+  take(bytes: number): void {
+    this.#budget.grow(this, bytes);
+  }
+
+  /** May be called more than once. */
+  close(): void {
+    this.#budget.close(this);
+  }
 }
 
 /** Counts bytes of answers against a bound. */
 export class ByteBudget {
-  readonly #largest: number;
+  /** Bound of one answer, in bytes. */
+  readonly largest: number;
   readonly #all: number;
   #left: number;
   /** The shares that may be revoked, in the order in which they grew long. */
-  readonly #long = new Set<OpenShare>();
+  readonly #long = new Set<Share>();
   /** Frees bytes when the budget is short of them, as far as it can. Default: frees nothing. */
   onShort: (bytes: number) => void = () => undefined;
 
   /** `largest`: bytes of one answer; `all`: bytes of all answers together. */
   constructor({ largest, all }: { readonly largest: number; readonly all: number }) {
-    this.#largest = largest;
+    this.largest = largest;
     this.#all = all;
     this.#left = all;
   }
@@ -70,12 +85,7 @@ export class ByteBudget {
    * to the older: `onRevoked` is called, and the share is closed.
    */
   open(onRevoked: (reason: OverBudgetError) => void): Share {
-    const share: OpenShare = { held: 0, isRevoked: false, onRevoked };
-    return {
-      largest: this.#largest,
-      take: (bytes) => this.#take(share, bytes),
-      close: () => this.#close(share),
-    };
+    return new Share(this, onRevoked);
   }
 
   /** Whether `bytes` are free, after `onShort` has freed what it can. */
@@ -92,10 +102,11 @@ export class ByteBudget {
     };
   }
 
-  #take(share: OpenShare, bytes: number): void {
+  /** See `Share.take`. */
+  grow(share: Share, bytes: number): void {
     const held = share.held + bytes;
     if (share.isRevoked) throw tooMany();
-    if (held > this.#largest) throw new TooLargeError(`the answer is larger than ${this.#largest} bytes`);
+    if (held > this.largest) throw new TooLargeError(`the answer is larger than ${this.largest} bytes`);
     if (held > shortBytes) {
       this.#long.add(share);
       if (!this.hasRoomFor(bytes)) this.#revokeYounger(share, bytes);
@@ -104,18 +115,19 @@ export class ByteBudget {
     this.#left -= bytes;
   }
 
-  #revokeYounger(share: OpenShare, bytes: number): void {
+  #revokeYounger(share: Share, bytes: number): void {
     for (const youngest of [...this.#long].reverse()) {
       if (bytes <= this.#left) return;
       if (youngest === share) break;
       youngest.isRevoked = true;
-      this.#close(youngest);
+      this.close(youngest);
       youngest.onRevoked(tooMany());
     }
     if (bytes > this.#left) throw tooMany();
   }
 
-  #close(share: OpenShare): void {
+  /** See `Share.close`. */
+  close(share: Share): void {
     this.#long.delete(share);
     this.#left += share.held;
     share.held = 0;
