@@ -10,10 +10,10 @@ import type { PlaceKind } from '../node/limits.ts';
 import { nodesFor, type Upstream } from '../node/upstream.ts';
 import type { Choice } from '../select/pick.ts';
 import type { FirstChoices } from '../select/first-choice.ts';
-import { isSureOf, type ReadClass } from '../select/ranking.ts';
+import { type Candidate, isSureOf, type Need, type ReadClass } from '../select/ranking.ts';
 import { Attempt, type AttemptParts, type Fetch, isStateRead } from './attempt.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
-import { type FleetRequest, type HedgeLimits, LargeAnswerError } from './fleet-request.ts';
+import { type FleetRequest, type HedgeLimits, LargeAnswerError, type SendLimits } from './fleet-request.ts';
 import type { Outliers } from './outliers.ts';
 import {
   type AttemptOutcome,
@@ -58,12 +58,18 @@ interface Hedge<A extends NodeAnswer | StreamedAnswer> {
 }
 
 /** One call of the fleet. `A`: the answer that `fetch` resolves with. */
-export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
+export class FleetCall<A extends NodeAnswer | StreamedAnswer> implements CallState {
+  readonly fleet: FleetState;
+  readonly limits: SendLimits;
+  readonly need: Need;
+  readonly isIdempotent: boolean;
+  readonly history = new CallHistory();
+  readonly deadlineAtMs: number;
+  readonly signal: CancelSignal;
   readonly #context: DispatchContext;
   readonly #request: FleetRequest;
   readonly #fetch: Fetch<A>;
   readonly #kind: PlaceKind;
-  readonly #state: CallState;
   readonly #readClass: ReadClass | undefined;
   /** It reads the newest state, of a look or of the node itself. */
   readonly #isOfNewest: boolean;
@@ -79,6 +85,11 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     const { need, isIdempotent } = request;
     const { fleet, limits } = context;
     const nowMs = performance.now();
+    this.fleet = fleet;
+    this.limits = limits;
+    this.need = need;
+    this.isIdempotent = isIdempotent;
+    this.signal = signal;
     this.#context = context;
     this.#request = request;
     this.#fetch = fetch;
@@ -94,22 +105,23 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     // In an outage a request waits no longer than the probes that will end it.
     const isHopeless = isIdempotent && fleet.outageSinceMs !== undefined;
     const { deadlineMs, timeoutMs } = limits;
-    const deadlineAtMs = nowMs + (isHopeless ? Math.min(deadlineMs, timeoutMs, longestTrialMs) : deadlineMs);
-    const nodes = () => nodesFor(fleet, need, request.isLook === true ? 'head' : readClass, this.#kind);
-    this.#state = { fleet, limits, need, isIdempotent, nodes, deadlineAtMs, signal, history: new CallHistory() };
+    this.deadlineAtMs = nowMs + (isHopeless ? Math.min(deadlineMs, timeoutMs, longestTrialMs) : deadlineMs);
     context.retries.deposit(retryShare);
     context.hedging.deposit(request);
   }
 
+  nodes(): readonly Candidate<Upstream>[] {
+    return nodesFor(this.fleet, this.need, this.#kind === 'look' ? 'head' : this.#readClass, this.#kind);
+  }
+
   /** Asks nodes until one gives a final answer, or none has more to add. Throws `GatewayError` (`chooseFinalAnswer`). */
   async run(): Promise<A | NodeAnswer> {
-    const { need } = this.#request;
-    const { lookAround, outliers } = this.#context;
-    const { history } = this.#state;
+    const { need, history } = this;
+    const { lookAround, outliers, hedging } = this.#context;
     if (need.kind === 'head' && need.isExact === true) await lookAround?.();
     let hasLooked = false;
     for (;;) {
-      const step = this.#firstStep() ?? plan(this.#state, this.#state.nodes(), performance.now());
+      const step = this.#firstStep() ?? plan(this, this.nodes(), performance.now());
       history.isLost = step.isLost;
       if (step.kind === 'wait') {
         await this.#waitFor(step);
@@ -119,7 +131,12 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
       const permit = taken instanceof Promise ? await taken : taken;
       if (permit !== undefined) {
         this.#request.onPlace?.();
-        const answer = await this.#attempt(permit);
+        const first = this.#begin(permit, reasonOf(history));
+        const hedgeAfterMs = hedging.afterMs(this.#request, permit.upstream, this.#readClass);
+        const answer =
+          hedgeAfterMs === undefined
+            ? this.#settle(first, await first.run(this.#fetch))
+            : await this.#runHedged(first, hedgeAfterMs);
         if (answer !== undefined) return answer;
         if (this.#request.mayStream === true && history.last?.isTooLarge === true) throw new LargeAnswerError();
       } else if (hasLooked || !(await this.#mayHoldElsewhere())) break;
@@ -127,12 +144,12 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     }
     // The node that failed is compared with others by a repeat of the read, which no node answered.
     if (this.#readClass !== undefined) outliers.repeat(this.#request, this.#readClass, history.failures);
-    return chooseFinalAnswer(this.#state);
+    return chooseFinalAnswer(this);
   }
 
   /** The first attempt of most reads; `undefined`: all nodes have to be compared. */
   #firstStep(): Step | undefined {
-    const { history, need, deadlineAtMs, signal } = this.#state;
+    const { history, need, deadlineAtMs, signal } = this;
     const nowMs = performance.now();
     if (history.last !== undefined || nowMs >= deadlineAtMs || signal.aborted) return undefined;
     const choice = this.#context.firstChoices.find(need, this.#readClass, this.#kind, nowMs);
@@ -140,16 +157,16 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   }
 
   async #waitFor({ version, untilMs }: Extract<Step, { kind: 'wait' }>): Promise<void> {
-    const { fleet, history, nodes, signal } = this.#state;
+    const { fleet, history, signal } = this;
     history.waitUntilMs = untilMs;
     const arrived = (upstream: Upstream): boolean => history.hasArrived(upstream, version);
     const isReached = await fleet.waitFor(version, untilMs - performance.now(), signal, arrived);
-    history.endWait(version, isReached, nodes());
+    history.endWait(version, isReached, this.nodes());
   }
 
   /** Before a client gets a 410: whether one of the addresses that refused leads to further nodes. */
   async #mayHoldElsewhere(): Promise<boolean> {
-    const { history, deadlineAtMs } = this.#state;
+    const { history, deadlineAtMs } = this;
     if (!history.anyPruned || performance.now() >= deadlineAtMs) return false;
     const single = [...history.prunedAt].filter(({ address }) => !address.isShared);
     await Promise.all(single.map(({ address }) => address.check()));
@@ -164,7 +181,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     repeats,
     isRetry,
   }: Extract<Step, { kind: 'ask' }>): Permit | Promise<Permit | undefined> | undefined {
-    const { history } = this.#state;
+    const { history } = this;
     if (isRetry && !this.#mayRetry(choice.node.upstream)) return undefined;
     if (repeats !== undefined) history.repeatAtOnce(repeats);
     return choice.isFree ? this.#context.queue.take(choice.node.upstream, this.#kind) : this.#wait(choice);
@@ -182,7 +199,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     const nowMs = performance.now();
     const ejection = this.#readClass === undefined ? undefined : upstream.ejections[this.#readClass];
     const isProven = ejection?.hasAnsweredWithin(provenMs, nowMs) === true;
-    const wasSent = this.#state.history.last?.mayHaveArrived !== false;
+    const wasSent = this.history.last?.mayHaveArrived !== false;
     const may = this.#kind === 'look' || !wasSent || retries.withdraw(nowMs) || isProven;
     metrics.retry(may ? 'sent' : 'refused');
     return may;
@@ -190,14 +207,14 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
 
   async #wait(choice: Choice<Upstream>): Promise<Permit | undefined> {
     const { queue, metrics } = this.#context;
-    const { fleet, history, deadlineAtMs, nodes, signal } = this.#state;
+    const { fleet, history, deadlineAtMs, signal } = this;
     const { client = ownName } = this.#request;
     const nowMs = performance.now();
     const permit = await queue.acquire(choice, { client, signal, withinMs: deadlineAtMs - nowMs, kind: this.#kind });
     if (typeof permit === 'object') return permit;
     if (permit === 'withheld') {
       // While the request waited for a place at these nodes, another may have become better.
-      const other = choose(this.#state, nodes());
+      const other = choose(this, this.nodes());
       if (other?.isFree === true) return queue.take(other.node.upstream, this.#kind);
       if (other?.alike.some(({ upstream }) => upstream.mayBeAsked(performance.now())) === true)
         return this.#wait(other);
@@ -221,12 +238,9 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     log.record('allowance used up', { upstream: name }, message);
   }
 
-  /** One attempt, and a hedge beside it when it is slow. Resolves with the final answer, or once none is in flight. */
-  async #attempt(permit: Permit): Promise<A | undefined> {
-    const { hedging, metrics } = this.#context;
-    const first = this.#begin(permit, reasonOf(this.#state.history));
-    const afterMs = hedging.afterMs(this.#request, permit.upstream, this.#readClass);
-    if (afterMs === undefined) return this.#settle(first, await first.run(this.#fetch));
+  /** The attempt, and a hedge beside it when it is slow. Resolves with the final answer, or once none is in flight. */
+  async #runHedged(first: Attempt<A>, afterMs: number): Promise<A | undefined> {
+    const { metrics } = this.#context;
     let hedge: Hedge<A> | undefined;
     const timer = setPatientTimeout(() => {
       if (!first.hasEnded) hedge = this.#hedge(first);
@@ -278,11 +292,11 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   }
 
   #permitForHedge(): Permit | undefined {
-    const { limits, hedging, metrics, queue } = this.#context;
-    const { history, deadlineAtMs, nodes, signal } = this.#state;
+    const { hedging, metrics, queue } = this.#context;
+    const { history, limits, deadlineAtMs, signal } = this;
     const nowMs = performance.now();
     if (history.attempts >= limits.maxAttempts || nowMs >= deadlineAtMs || signal.aborted) return undefined;
-    const choice = choose(this.#state, nodes());
+    const choice = choose(this, this.nodes());
     if (choice === undefined) return undefined;
     const { upstream } =
       [choice.node, ...choice.alike].find(
@@ -297,8 +311,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   }
 
   #begin(permit: Permit, reason: AttemptReason): Attempt<A> {
-    const { history, signal, deadlineAtMs } = this.#state;
-    const { limits } = this.#context;
+    const { history, limits, signal, deadlineAtMs } = this;
     const { upstream } = permit;
     const isElsewhere = upstream.address.isShared && history.isMissedByShared;
     const traced = { reason, attemptsBefore: history.attempts, isElsewhere };
@@ -317,7 +330,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   /** Returns the final answer, if the outcome is one. */
   #settle(attempt: Attempt<A>, outcome: AttemptOutcome<A>): A | undefined {
     const { metrics, outliers } = this.#context;
-    const { history, signal } = this.#state;
+    const { history, signal } = this;
     const { upstream } = attempt;
     if (outcome.kind === 'final') {
       if (history.anyPruned) metrics.prunedRepaired.inc();
@@ -337,7 +350,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   #recordUnanswered({ upstream, startedMs }: Attempt<A>, isSilent: boolean): void {
     const nowMs = performance.now();
     if (this.#readClass !== undefined) upstream.ejections[this.#readClass].unanswered(nowMs);
-    if (this.#kind !== 'look' || !this.#context.fleet.isReplaceable(upstream)) return;
+    if (this.#kind !== 'look' || !this.fleet.isReplaceable(upstream)) return;
     upstream.newest.fail('look', startedMs, nowMs);
     if (isSilent) upstream.expireNewestReads();
   }
@@ -345,7 +358,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   /** The hedge answered first: the other node took at least this long. */
   #recordOutpaced({ upstream, startedMs }: Attempt<A>): void {
     const nowMs = performance.now();
-    this.#state.history.failures.push({ upstream, sign: 'outpaced', sentAtMs: startedMs });
+    this.history.failures.push({ upstream, sign: 'outpaced', sentAtMs: startedMs });
     if (this.#readClass !== undefined) upstream.latencies[this.#readClass].record(nowMs - startedMs, nowMs);
     upstream.raiseLatency(nowMs - startedMs, nowMs);
   }

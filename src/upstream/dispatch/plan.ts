@@ -57,16 +57,19 @@ export interface NodeFailure {
 /** Further attempts at one address after one of several nodes behind it had pruned the data. */
 const mostElsewhere = 16;
 
-/** Shared by all calls until their first failure: most have none, and five tables of their own would cost each 1 kB. */
+/**
+ * Shared by all calls, which replace these tables and never change them: most calls end with the first answer, and tables
+ * of their own would cost each 1 kB.
+ */
 const noNodes: ReadonlySet<Upstream> = new Set();
 const noHeads: ReadonlyMap<Upstream, bigint> = new Map();
 
 /** The attempts of one call so far. */
 export class CallHistory {
   /** Nodes that the call does not ask again. */
-  readonly asked = new Set<Upstream>();
+  asked = noNodes;
   /** These, and those that were asked and may be once more. */
-  readonly tried = new Set<Upstream>();
+  tried = noNodes;
   attempts = 0;
   /** The node of the last attempt, which may be in flight. */
   lastTried: Upstream | undefined;
@@ -103,8 +106,8 @@ export class CallHistory {
   }
 
   ask(upstream: Upstream): void {
-    this.asked.add(upstream);
-    this.tried.add(upstream);
+    this.asked = withNode(this.asked, upstream);
+    this.tried = withNode(this.tried, upstream);
     this.lastTried = upstream;
     this.attempts += 1;
     this.isRepeating = false;
@@ -114,7 +117,7 @@ export class CallHistory {
   repeatAtOnce(upstream: Upstream): void {
     this.hasRepeated = true;
     // The budget, a full queue or the deadline may still prevent the repeat: the attempt before it counts.
-    this.asked.delete(upstream);
+    this.asked = withoutNodes(this.asked, [upstream]);
     this.isRepeating = true;
   }
 
@@ -125,7 +128,7 @@ export class CallHistory {
   endWait(version: bigint, isReached: boolean, nodes: readonly Candidate<Upstream>[]): void {
     const early = [...this.asked].filter((upstream) => this.hasArrived(upstream, version));
     const last = isReached ? undefined : nearest(nodes);
-    for (const upstream of last === undefined ? early : [last]) this.asked.delete(upstream);
+    this.asked = withoutNodes(this.asked, last === undefined ? early : [last]);
     // The node that arrived may be one that was not asked.
     this.isRepeating = true;
     if (!isReached) this.waitUntilMs = -Infinity;
@@ -142,7 +145,7 @@ export class CallHistory {
     this.last = outcome;
     this.lastAsked = upstream;
     if (sign !== undefined) this.failures.push({ upstream, sign, symptom, sentAtMs });
-    if (kind === 'failed') this.failed = new Set(this.failed).add(upstream);
+    if (kind === 'failed') this.failed = withNode(this.failed, upstream);
     if (kind === 'behind') this.behind = new Map(this.behind).set(upstream, upstream.head);
     if (kind === 'pruned') this.anyPruned = true;
     if (outcome.isUnrouted === true) this.unrouted += 1;
@@ -151,14 +154,14 @@ export class CallHistory {
     if (isAskedAgain) this.#missAtShared(upstream);
     if (answer === undefined) return;
     if ((kind === 'pruned' || kind === 'absent') && !isAskedAgain)
-      this.prunedAt = new Set(this.prunedAt).add(answer.upstream);
+      this.prunedAt = withNode(this.prunedAt, answer.upstream);
     // An answer about the ledger outranks a broken node's error; among equals the later, deeper node's wins.
     if (kind !== 'failed' || this.bestAnswer === undefined) this.bestAnswer = { kind, answer };
   }
 
   /** The node is one of several behind its address: the call asks there again. */
   forgetMiss(upstream: Upstream): void {
-    this.prunedAt = new Set([...this.prunedAt].filter((other) => other !== upstream));
+    this.prunedAt = withoutNodes(this.prunedAt, [upstream]);
     this.#missAtShared(upstream);
     this.isRepeating = true;
   }
@@ -166,11 +169,19 @@ export class CallHistory {
   /** The attempt counts for none: another connection may lead to another node. */
   #missAtShared(upstream: Upstream): void {
     this.#sharedMisses += 1;
-    this.asked.delete(upstream);
+    this.asked = withoutNodes(this.asked, [upstream]);
     // An attempt there before, which failed or came too early, counts all the same.
-    if (!this.failed.has(upstream) && !this.behind.has(upstream)) this.tried.delete(upstream);
+    if (!this.failed.has(upstream) && !this.behind.has(upstream)) this.tried = withoutNodes(this.tried, [upstream]);
     this.attempts -= 1;
   }
+}
+
+function withNode(nodes: ReadonlySet<Upstream>, upstream: Upstream): ReadonlySet<Upstream> {
+  return nodes.size === 0 ? upstream.alone : new Set(nodes).add(upstream);
+}
+
+function withoutNodes(nodes: ReadonlySet<Upstream>, gone: readonly Upstream[]): ReadonlySet<Upstream> {
+  return new Set([...nodes].filter((upstream) => !gone.includes(upstream)));
 }
 
 /** Why a node is asked, an attribute of its span. `... elsewhere`: the answer of the node before it. */
@@ -195,7 +206,8 @@ export interface CallState {
   readonly need: Need;
   readonly isIdempotent: boolean;
   readonly history: CallHistory;
-  readonly nodes: () => readonly Candidate<Upstream>[];
+  /** The nodes that may be asked, as of now. */
+  nodes(): readonly Candidate<Upstream>[];
   readonly deadlineAtMs: number;
   readonly signal: CancelSignal;
 }
@@ -364,9 +376,11 @@ function callOf({ history: { attempts, lastTried } }: CallState): {
 }
 
 /** Whether the ledger has reached the version, and a believed node that has not failed here is behind it. */
-function areOthersBehind({ fleet: { head }, nodes, history: { failed } }: CallState, version: bigint): boolean {
+function areOthersBehind(call: CallState, version: bigint): boolean {
+  const { head } = call.fleet;
+  const { failed } = call.history;
   if (head === undefined || version > head.version) return false;
-  return nodes().some(({ upstream }) => upstream.isTrusted && upstream.head < version && !failed.has(upstream));
+  return call.nodes().some(({ upstream }) => upstream.isTrusted && upstream.head < version && !failed.has(upstream));
 }
 
 function failedHolders({ history: { tried } }: CallState, version: bigint): readonly Upstream[] {
@@ -374,10 +388,11 @@ function failedHolders({ history: { tried } }: CallState, version: bigint): read
 }
 
 /** Ms until one of the nodes that may answer takes requests again; `undefined`: one does now, or none is known. */
-function withheldForMs({ nodes, need, history: { prunedAt } }: CallState, nowMs: number): number | undefined {
-  const position = positionOf(need);
+function withheldForMs(call: CallState, nowMs: number): number | undefined {
+  const { prunedAt } = call.history;
+  const position = positionOf(call.need);
   let leastMs: number | undefined;
-  for (const { upstream, health, window } of nodes()) {
+  for (const { upstream, health, window } of call.nodes()) {
     const isFutile = position !== undefined && holdingOf(window, position) === 'pruned';
     if (health === 'down' || prunedAt.has(upstream) || isFutile) continue;
     const waitMs = upstream.withheldForMs(nowMs);
@@ -396,11 +411,13 @@ function isReached({ fleet: { head }, need }: CallState): boolean {
 /**
  * Whether a node without an answer may hold the data that the others have pruned: a client must not get their 410 then.
  */
-function mayStillBeHeld({ fleet, need, nodes: nodesNow, history: { prunedAt, anyPruned } }: CallState): boolean {
+function mayStillBeHeld(call: CallState): boolean {
+  const { fleet, need } = call;
+  const { prunedAt, anyPruned } = call.history;
   if (prunedAt.size === 0 && !anyPruned) return false;
   // A drained node holds its data, though it is not asked.
   const drained = candidatesOf(fleet, performance.now(), need).filter(({ isDrained }) => isDrained === true);
-  const nodes = [...nodesNow(), ...drained.filter(({ health }) => health !== 'foreign')];
+  const nodes = [...call.nodes(), ...drained.filter(({ health }) => health !== 'foreign')];
   // The history of an archival node is unknown while it reports another chain, and it may be the deepest.
   if (fleet.upstreams.some(({ health, tier }) => health === 'foreign' && tier === 'archival')) return true;
   if (need.kind === 'transaction') {

@@ -60,6 +60,8 @@ const readShare = 1 / 8;
 
 /** A node. The fleet, the sender and the prober of one process share its state. */
 export class Upstream {
+  /** The node by itself, for all calls that have asked no other. */
+  readonly alone: ReadonlySet<Upstream> = new Set([this]);
   readonly name: string;
   readonly url: URL;
   readonly tier: Tier;

@@ -39,7 +39,10 @@ function nodeIn(text: string): Node {
     window = { head: LedgerVersion.of(head), oldest: LedgerVersion.of(oldest), safeOldest: oldest };
   };
   if (range !== '?') report(range);
-  const upstream = {
+  const upstream: Upstream = {
+    get alone() {
+      return new Set([upstream]);
+    },
     name,
     tier,
     health,
