@@ -77,5 +77,5 @@ export function settlesWithin(promise: Promise<unknown>, ms: number): Promise<bo
  * whether it is still wanted: clearing the timer does not stop it once it is due.
  */
 export function setPatientTimeout(action: () => void, ms: number): NodeJS.Timeout {
-  return setTimeout(() => setImmediate(action), ms);
+  return setTimeout(setImmediate, ms, action);
 }

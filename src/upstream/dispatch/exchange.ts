@@ -12,7 +12,7 @@ import {
   type LedgerInfo,
 } from '../../ledger/index.ts';
 import type { ByteBudget, Share } from '../byte-budget.ts';
-import type { WireRequest } from '../node/node-client.ts';
+import type { SentRequest, WireRequest } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
 
 /** The head of a node's answer. */
@@ -75,11 +75,11 @@ export function requestTo(
   upstream: Upstream,
   request: WireRequest,
   { traceHeaders }: Pick<ExchangeContext, 'traceHeaders'> = {},
-): WireRequest {
+): SentRequest {
   const below = upstream.basePath + request.path;
   // Without a base path on either side, `below` is empty or a query alone.
   const path = below.startsWith('/') ? below : `/${below}`;
-  const { method, body } = request;
+  const { method, body = null } = request;
   const isPlain = upstream.headers === undefined && traceHeaders === undefined;
   const headers = isPlain ? request.headers : { ...request.headers, ...traceHeaders, ...upstream.headers };
   return { method, path, headers, body };
@@ -104,24 +104,35 @@ export function isUnsendable(error: unknown): boolean {
 
 /**
  * No promise for a small answer without a coding. Rejects with `BadAnswerError` when the body is not in its coding,
- * with `OverBudgetError` beyond the budget, and on abort.
+ * with `OverBudgetError` beyond the budget, and on abort. `tookMs`: of the whole answer.
  */
 export function wholeAnswer(
   head: AnswerHead,
   sent: Buffer,
-  { budget, signal, client = '' }: Pick<ExchangeContext, 'budget' | 'signal' | 'client'>,
+  { budget, signal, client }: Pick<ExchangeContext, 'budget' | 'signal' | 'client'>,
+  tookMs = head.tookMs,
 ): NodeAnswer | Promise<NodeAnswer> {
-  const withBody = (body: Buffer): NodeAnswer | Promise<NodeAnswer> => {
-    const json = new JsonBody(body);
-    const answer = { ...head, body, sent, json, isFramed: isFramed(head.headers) };
-    const isBcs = AnswerForm.find(headerOf(head.headers, 'content-type')) === 'bcs';
-    return (isBcs ? undefined : json.readInTurns(client)?.then(() => answer)) ?? answer;
-  };
+  const { coding } = head;
   // An answer to HEAD names the coding that GET would have.
-  if (head.coding === undefined || sent.length === 0) return withBody(sent);
+  if (coding === undefined || sent.length === 0) return answerOf(head, sent, sent, tookMs, client);
   // A revoked share throws at the next part.
   const share = budget.open(() => undefined);
-  return gather(decode(Readable.from([sent]), head.coding), share, signal).then(withBody);
+  const decoded = gather(decode(Readable.from([sent]), coding), share, signal);
+  return decoded.then((body) => answerOf(head, sent, body, tookMs, client));
+}
+
+function answerOf(
+  { status, headers, info, upstream, coding }: AnswerHead,
+  sent: Buffer,
+  body: Buffer,
+  tookMs: number,
+  client = '',
+): NodeAnswer | Promise<NodeAnswer> {
+  const json = new JsonBody(body);
+  const framed = isFramed(headers);
+  const answer = { status, headers, info, upstream, coding, tookMs, body, sent, json, isFramed: framed };
+  const isBcs = AnswerForm.find(headerOf(headers, 'content-type')) === 'bcs';
+  return (isBcs ? undefined : json.readInTurns(client)?.then(() => answer)) ?? answer;
 }
 
 /** The bytes from a node are no acceptable answer: a failed attempt. */

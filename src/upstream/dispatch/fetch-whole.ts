@@ -24,9 +24,6 @@ import type { Upstream } from '../node/upstream.ts';
 /** Most interim answers (1xx) of one request. */
 const mostInterim = 16;
 
-/** Settles the promise of an exchange. */
-export type Settle<A> = Pick<PromiseWithResolvers<A>, 'resolve' | 'reject'>;
-
 /** Parts of one exchange. */
 export interface HandlerParts {
   readonly upstream: Upstream;
@@ -34,17 +31,14 @@ export interface HandlerParts {
   readonly purpose: Purpose;
 }
 
-/** Rejects at once when the signal has aborted. */
-export function send<A>(
+/** Sends a request, whose answer `handler` takes. */
+export function send(
   client: NodeClient,
   request: WireRequest,
   { upstream, context, purpose }: HandlerParts,
-  create: (settle: Settle<A>) => AnswerHandler,
-): Promise<A> {
-  return new Promise((resolve, reject) => {
-    if (context.signal.aborted) reject(CancelToken.reasonOf(context.signal));
-    else client.dispatch(purpose, requestTo(upstream, request, context), create({ resolve, reject }));
-  });
+  handler: AnswerHandler,
+): void {
+  client.dispatch(purpose, requestTo(upstream, request, context), handler);
 }
 
 /** Handles one request, which aborts with the context's signal. Subclasses gather or stream the body. */
@@ -144,8 +138,11 @@ export function fetchWhole(
   purpose: Purpose = 'read',
   client: NodeClient = upstream.client,
 ): Promise<NodeAnswer> {
+  if (context.signal.aborted) return Promise.reject(CancelToken.reasonOf(context.signal));
   const parts = { upstream, context, purpose };
-  return send(client, request, parts, (settle) => new Collector(parts, settle));
+  const settled = Promise.withResolvers<NodeAnswer>();
+  send(client, request, parts, new Collector(parts, settled));
+  return settled.promise;
 }
 
 /** Largest announced body, in bytes, that is allocated at once; others are allocated as they arrive. */
@@ -153,16 +150,16 @@ const mostAtOnce = 1024 * 1024;
 const nothing = Buffer.alloc(0);
 
 class Collector extends AnswerHandler {
-  readonly #settle: Settle<NodeAnswer>;
+  readonly #settled: PromiseWithResolvers<NodeAnswer>;
   readonly #share: Share;
   #head: AnswerHead | undefined;
   /** Begins with the bytes of the body that arrived. */
   #room = nothing;
   #filled = 0;
 
-  constructor(parts: HandlerParts, settle: Settle<NodeAnswer>) {
+  constructor(parts: HandlerParts, settled: PromiseWithResolvers<NodeAnswer>) {
     super(parts);
-    this.#settle = settle;
+    this.#settled = settled;
     this.#share = parts.context.budget.open((reason) => this.abort(reason));
   }
 
@@ -204,13 +201,12 @@ class Collector extends AnswerHandler {
     const { context } = this;
     // A copy frees unused room at once. A small body stays a part of Node's buffer pool.
     const body = this.#filled === this.#room.length ? this.#room : Buffer.from(this.#room.subarray(0, this.#filled));
-    const head = { ...(this.#head as AnswerHead), tookMs: sinceSent(context.progress) };
-    this.#settle.resolve(wholeAnswer(head, body, context));
+    this.#settled.resolve(wholeAnswer(this.#head as AnswerHead, body, context, sinceSent(context.progress)));
   }
 
   protected onFailure(error: Error): void {
     this.#close();
-    this.#settle.reject(error);
+    this.#settled.reject(error);
   }
 
   #close(): void {

@@ -4,7 +4,8 @@
  */
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { AnswerHandler, send, type HandlerParts, type Settle } from './fetch-whole.ts';
+import { CancelToken } from '../../ledger/index.ts';
+import { AnswerHandler, send, type HandlerParts } from './fetch-whole.ts';
 import {
   decode,
   gather,
@@ -47,8 +48,11 @@ export function fetchStream(
   bounds: StreamBounds,
   purpose: Purpose,
 ): Promise<StreamedAnswer> {
+  if (context.signal.aborted) return Promise.reject(CancelToken.reasonOf(context.signal));
   const parts = { upstream, context, purpose };
-  return send(upstream.client, request, parts, (settle) => new Streamer(parts, bounds, settle));
+  const settled = Promise.withResolvers<StreamedAnswer>();
+  send(upstream.client, request, parts, new Streamer(parts, bounds, settled));
+  return settled.promise;
 }
 
 /** Calls `then` when the stream closes, at once when it is closed already. */
@@ -70,20 +74,20 @@ export async function readWhole(
 
 class Streamer extends AnswerHandler {
   readonly #bounds: StreamBounds;
-  readonly #settle: Settle<StreamedAnswer>;
+  readonly #settled: PromiseWithResolvers<StreamedAnswer>;
   #stream: NodeStream | undefined;
 
-  constructor(parts: HandlerParts, bounds: StreamBounds, settle: Settle<StreamedAnswer>) {
+  constructor(parts: HandlerParts, bounds: StreamBounds, settled: PromiseWithResolvers<StreamedAnswer>) {
     super(parts);
     this.#bounds = bounds;
-    this.#settle = settle;
+    this.#settled = settled;
   }
 
   protected onHead(head: AnswerHead, controller: Dispatcher.DispatchController): void {
     const stream = new NodeStream(controller, this.#bounds);
     stream.once('close', () => this.unfollow());
     this.#stream = stream;
-    this.#settle.resolve({ ...head, stream });
+    this.#settled.resolve({ ...head, stream });
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -106,7 +110,7 @@ class Streamer extends AnswerHandler {
       return;
     }
     this.unfollow();
-    this.#settle.reject(error);
+    this.#settled.reject(error);
   }
 }
 

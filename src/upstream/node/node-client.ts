@@ -14,6 +14,11 @@ export interface WireRequest {
   readonly body?: Buffer | undefined;
 }
 
+/** A request with all that the node gets. */
+export interface SentRequest extends Omit<WireRequest, 'body'> {
+  readonly body: Buffer | null;
+}
+
 /**
  * Connections are separate by purpose. `read`: idempotent requests, over keep-alive connections. `submission`: requests
  * that must not be sent twice, each over a new connection, and requests for another of several nodes behind the address.
@@ -70,7 +75,7 @@ function commonOptions({ connectTimeoutMs, lookup, tls }: NodeClientOptions): Po
 }
 
 interface Unsent {
-  readonly request: WireRequest;
+  readonly request: SentRequest;
   readonly pool: Pool;
   readonly handler: Dispatcher.DispatchHandler;
 }
@@ -82,7 +87,7 @@ export class NodeClient {
   readonly #flush = (): void => {
     const unsent = this.#unsent;
     this.#unsent = [];
-    for (const { pool, request, handler } of unsent) pool.dispatch({ ...request, body: request.body ?? null }, handler);
+    for (const { pool, request, handler } of unsent) pool.dispatch(request, handler);
   };
 
   /** `url`: the node's base address, of which the path is ignored. */
@@ -103,7 +108,7 @@ export class NodeClient {
    * request never answer it: undici gets it in the check phase of the event loop, and writes to an idle connection one
    * poll of all sockets later. That poll reads unsolicited bytes and a FIN in the kernel, which close the connection.
    */
-  dispatch(purpose: Purpose, request: WireRequest, handler: Dispatcher.DispatchHandler): void {
+  dispatch(purpose: Purpose, request: SentRequest, handler: Dispatcher.DispatchHandler): void {
     if (this.#unsent.length === 0) setImmediate(this.#flush);
     this.#unsent.push({ request, pool: this.#pools[purpose], handler });
   }
