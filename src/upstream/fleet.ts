@@ -20,8 +20,7 @@ import { candidatesOf, Upstream } from './node/upstream.ts';
 import { type FoundAddresses, type LookUp, lookUpBySystem, lookUpNames, Nodes, nodesOf } from './nodes.ts';
 import { Roots, type RootsOptions } from './roots.ts';
 import { explainNodes } from './select/pick.ts';
-import type { Unit } from './node/retention-window.ts';
-import { type Need, prunedBelow, readClassOf } from './select/ranking.ts';
+import { type Need, prunedBelow, readClassOf, unitOf } from './select/ranking.ts';
 import { createSenderMetrics, createUpstreamMetrics, reportOf } from './upstream-metrics.ts';
 
 /** Knowledge of nodes that one process of the gateway publishes to the others. */
@@ -212,8 +211,8 @@ export class Fleet extends FleetState {
   /** The nodes in the order in which a request would be sent to them now. `kind`: of a read of state. Asks no node. */
   explain(need: Need, kind?: 'read' | 'view') {
     const nowMs = performance.now();
-    const edgeOf = (unit: Unit): bigint => prunedBelow(this.upstreams, unit, nowMs);
-    const readClass = kind && readClassOf(need, kind === 'view', edgeOf);
+    const edge = prunedBelow(this.upstreams, unitOf(need), nowMs);
+    const readClass = kind && readClassOf(need, kind === 'view', edge);
     return explainNodes(candidatesOf(this, nowMs, need, readClass), need);
   }
 

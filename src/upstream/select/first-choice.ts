@@ -76,24 +76,28 @@ export class FirstChoices {
 
   /** The class of a read, by the nodes' reports. */
   classOf(need: Need, isView: boolean, nowMs: number): ReadClass {
-    return readClassOf(need, isView, (unit) =>
-      this.#keptOf(this.#edges, unit, nowMs, () => prunedBelow(this.#fleet.upstreams, unit, nowMs)),
-    );
+    const unit = unitOf(need);
+    const kept = this.#findKept(this.#edges, unit, nowMs);
+    const edge = kept ?? this.#keep(this.#edges, unit, nowMs, prunedBelow(this.#fleet.upstreams, unit, nowMs));
+    return readClassOf(need, isView, edge.value);
   }
 
   #listAt(need: Need, readClass: ReadClass | undefined, nowMs: number): Shortlist | undefined {
-    return this.#keptOf(this.#lists[unitOf(need)], readClass, nowMs, () =>
-      shortlistOf(candidatesOf(this.#fleet, nowMs, need, readClass)),
-    );
+    const lists = this.#lists[unitOf(need)];
+    const kept = this.#findKept(lists, readClass, nowMs);
+    if (kept !== undefined) return kept.value;
+    return this.#keep(lists, readClass, nowMs, shortlistOf(candidatesOf(this.#fleet, nowMs, need, readClass))).value;
   }
 
-  #keptOf<K, T>(all: Map<K, Kept<T>>, key: K, nowMs: number, make: () => T): T {
-    const { upstreams } = this.#fleet;
+  #findKept<K, T>(all: ReadonlyMap<K, Kept<T>>, key: K, nowMs: number): Kept<T> | undefined {
     const kept = all.get(key);
-    if (kept !== undefined && nowMs < kept.untilMs && kept.upstreams === upstreams) return kept.value;
-    const value = make();
-    all.set(key, { value, upstreams, untilMs: nowMs + keptMs });
-    return value;
+    return kept !== undefined && nowMs < kept.untilMs && kept.upstreams === this.#fleet.upstreams ? kept : undefined;
+  }
+
+  #keep<K, T>(all: Map<K, Kept<T>>, key: K, nowMs: number, value: T): Kept<T> {
+    const kept = { value, upstreams: this.#fleet.upstreams, untilMs: nowMs + keptMs };
+    all.set(key, kept);
+    return kept;
   }
 }
 

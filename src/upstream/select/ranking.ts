@@ -247,11 +247,11 @@ interface Depth {
   latencyMs(nowMs: number): number;
 }
 
-/** The class of a read. `edgeOf`: `prunedBelow` of the fleet. */
-export function readClassOf(need: Need, isView: boolean, edgeOf: (unit: Unit) => bigint): ReadClass {
+/** The class of a read. `edge`: `prunedBelow` of the fleet, in the unit of the need. */
+export function readClassOf(need: Need, isView: boolean, edge: bigint): ReadClass {
   if (isView) return 'view';
   const position = positionOf(need);
-  return position !== undefined && position < edgeOf(unitOf(need)) ? 'archive' : 'head';
+  return position !== undefined && position < edge ? 'archive' : 'head';
 }
 
 /** The position below which some full node has pruned, or may have when a request arrives, by its report at `nowMs`. */

@@ -20,6 +20,7 @@ import {
   type Need,
   prunedBelow,
   readClassOf,
+  unitOf,
   type Rule,
   rules,
   versionOf,
@@ -652,7 +653,7 @@ test('a read is of the archive when some full node has pruned its version or blo
     },
   });
   const classOf = (need: Need, nodes: readonly ReturnType<typeof windowOf>[], isView = false) =>
-    readClassOf(need, isView, (unit) => prunedBelow(nodes, unit, 100));
+    readClassOf(need, isView, prunedBelow(nodes, unitOf(need), 100));
   const nodes = [archive, middle, full].map((candidate) => windowOf(candidate));
   const classes = [1000, 520, 519, 499, 1001].map((version) => classOf(at(version), nodes));
   assert.deepEqual(classes, ['head', 'head', 'archive', 'archive', 'head']);
