@@ -384,6 +384,15 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
       lines: ["if (need.kind === 'head' && need.min !== undefined && head < need.min) {"],
     },
   },
+  'src/upstream/node/limits.ts': {
+    'false => true': {
+      reason: 'before the first decision no answer is slow, and the bound is the most',
+      lines: ['#isOwnDoing = false;'],
+    },
+    '() => 0 => () => undefined': 'neither is late',
+    'usualMs !== undefined => true': 'for types alone: no time is above one of undefined',
+    'median < usual => median <= usual': equal,
+  },
   'src/upstream/node/circuits.ts': {
     '\'refused\' => ""': {
       reason: 'a deferral has one cause, which nothing shows',

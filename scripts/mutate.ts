@@ -47,6 +47,7 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/upstream/select/first-choice.ts': ['test/upstream/select/first-choice.test.ts'],
   'src/upstream/select/ranking.ts': ['test/upstream/select/pick.test.ts'],
   'src/upstream/node/circuits.ts': ['test/upstream/node/circuits.test.ts'],
+  'src/upstream/node/limits.ts': ['test/upstream/node/limits.test.ts'],
   'src/upstream/node/shared-address.ts': ['test/upstream/node/shared-address.test.ts'],
   'src/upstream/node/retention-window.ts': [
     'test/upstream/node/retention-window.test.ts',
