@@ -16,6 +16,10 @@ const cacheAlone = 'what the cache of tags holds, which is a shortcut';
 const viewsAlone = 'only the subject of a view has that form, from its start';
 const noFloors = 'without floors both limits are absent, and no floor is there to be forgotten';
 const knownTogether = 'for types alone: the node and its head are known together';
+const holdsNothing = 'spares the lists the question; no list holds the empty text, or an empty list anything';
+const groupsAhead = 'only the first four of eight groups are shown';
+const zerosOf =
+  "const zeros = plain.includes('::') ? Array.from({ length: 8 - first.length - last.length }, () => '0') : [];";
 const textAlone = 'a text of the log or the status page alone';
 const shortcut = 'spares the usual case the work, with the same result';
 
@@ -144,6 +148,67 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
         "by_version: { class: 'history', accounts: 'none' },",
         "block_by_version: { class: 'history', accounts: 'none' },",
       ],
+    },
+  },
+  'src/access/keys/client-address.ts': {
+    "this.#texts.length === 0 || address === '' => false": holdsNothing,
+    "this.#texts.length === 0 || address === '' => this.#texts.length === 0 && address === ''": holdsNothing,
+    'this.#texts.length === 0 => false': holdsNothing,
+    "address === '' => false": holdsNothing,
+    'address !== plain => true': 'an IPv4 address without bits has 32 of them either way',
+    'end > 0 => end >= 0': 'an empty entry is no address',
+    'text !== last => true': shortcut,
+    "right === '' => false": groupsAhead,
+    '\'::\' => ""': { reason: groupsAhead, lines: [zerosOf] },
+    '[] => ["Stryker was here"]': {
+      reason: groupsAhead,
+      lines: ["const last = right === '' ? [] : right.split(':');", zerosOf],
+    },
+    '\'\' => "Stryker was here!"': {
+      reason: 'no text is an address either way, or none is absent there, or it is behind the groups that are shown',
+      lines: [
+        "if (this.#texts.length === 0 || address === '') return false;",
+        "const [address = '', given] = text.split('/');",
+        "let address = plainAddress(connection ?? '') ?? '';",
+        "let result = '';",
+        "const [left = '', right = ''] = plain.split('::');",
+        "const last = right === '' ? [] : right.split(':');",
+        "const [high, low] = [Number.parseInt(mapped[1] ?? '', 16), Number.parseInt(mapped[2] ?? '', 16)];",
+      ],
+    },
+  },
+  'src/cache/purge.ts': {
+    '\'*\' => ""': 'any text that is no address',
+    '/^(read|versions|account) (.+)$/s => /^(read|versions|account) (.+)/s': 'the text is taken to its end',
+    '/^(.+)@(\\d{1,4})$/s => /(.+)@(\\d{1,4})$/s': 'the text is taken from its start',
+    '\'\' => "Stryker was here!"': {
+      reason: 'a text of no other form either',
+      lines: [
+        "const [, kind = '', rest = ''] = /^(read|versions|account) (.+)$/s.exec(text) ?? [];",
+        "const [, chainId, hex = ''] = /^(\\d{1,3}) (0x[0-9a-f]{1,64})$/.exec(rest) ?? [];",
+      ],
+    },
+    '[] => ["Stryker was here"]': {
+      reason: 'without a match there is no part of the scope',
+      lines: [
+        "const [, kind = '', rest = ''] = /^(read|versions|account) (.+)$/s.exec(text) ?? [];",
+        'const [, page, slot] = /^(.+)@(\\d{1,4})$/s.exec(rest) ?? [];',
+        "const [, chainId, hex = ''] = /^(\\d{1,3}) (0x[0-9a-f]{1,64})$/.exec(rest) ?? [];",
+      ],
+    },
+    "kind === 'account' => true": 'for types alone: without a kind there is no rest',
+    'steps.at(-1)?.isStoreClear => steps.at(-1).isStoreClear': 'for types alone: there is a step',
+  },
+  'src/ledger/version.ts': {
+    'text.length <= safeDigits && onlyDigits.test(text) => false': shortcut,
+    'text.length <= safeDigits => text.length < safeDigits': shortcut,
+    '/^\\d+$/ => /^\\d$/': shortcut,
+  },
+  'src/ledger/lib/near-miss.ts': {
+    'word.toLowerCase() => word.toUpperCase()': 'either is one case',
+    '[] => ["Stryker was here"]': {
+      reason: 'no letter is ahead of the first',
+      lines: ['let beforeLast: number[] = [];'],
     },
   },
   'src/access/limits/window.ts': {

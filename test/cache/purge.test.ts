@@ -1,7 +1,7 @@
 /** Purges: the reads that a scope covers, its text in messages between replicas, and the steps here, in Redis and there. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { cacheKey, digestMark, readText, type CacheKey } from '../../src/cache/key.ts';
+import { cacheKey, digestMark, keyOn, readText, type CacheKey } from '../../src/cache/key.ts';
 import { operations } from '../../src/cache/kinds.ts';
 import {
   accountStarts,
@@ -84,6 +84,13 @@ test('an account covers each kind that may depend on its state, and no other', (
   assert.deepEqual(new Set(kindsOf('0x10/a')), new Set(ofAny));
 });
 
+test('the marks of a page have its kind, and for a kind of another format no account', () => {
+  for (const [index, operation] of operations.entries())
+    assert.equal(marksOf(keyOf({ ...named.resource, operation }).page).kind, index);
+  const { account, kind } = marksOf('4|resourc|0x1/a|json|');
+  assert.deepEqual([account, kind], [0, -1]);
+});
+
 const other: PurgeScope = { ...account, chainId: 40 };
 
 test('an account of another chain is another account', () => {
@@ -96,6 +103,8 @@ test('an account of another chain is another account', () => {
 
 test('a read covers its version and form, or all of its versions', () => {
   assert.deepEqual(covered({ kind: 'read', key: keys.resource }), ['resource']);
+  const { page, slot } = keys.resource;
+  assert.equal(keyMatcher({ kind: 'read', key: keys.resource })(keyOn(page, slot + 1)), false);
   assert.deepEqual(covered(versions), ['resource', 'later']);
   assert.deepEqual(covered({ kind: 'read', key: keys.transaction }), ['transaction']);
   assert.equal(covered({ kind: 'everything' }).length, Object.keys(keys).length);
@@ -104,7 +113,8 @@ test('a read covers its version and form, or all of its versions', () => {
 test('a published scope is read back unchanged', () => {
   const reads = Object.values(keys).map((key): PurgeScope => ({ kind: 'read', key }));
   const views: PurgeScope = { kind: 'versions', read: readText({ ...readView(view), chainId }) };
-  for (const scope of [...reads, account, versions, views, { kind: 'everything' } as const]) {
+  const long: PurgeScope = { kind: 'account', chainId: 200, address: Address.parse(`0x${'ab'.repeat(32)}`) };
+  for (const scope of [...reads, account, long, versions, views, { kind: 'everything' } as const]) {
     assert.deepEqual(findScope(formatScope(scope)), scope);
   }
 });
@@ -120,6 +130,11 @@ test('texts of another form are no scope', () => {
     'account 0x1',
     'account 4 1',
     'account 4 0x',
+    'account 4 0x1g',
+    'account a4 0x1',
+    'an account 4 0x1',
+    'read x@12345',
+    'read x@1y',
   ]) {
     assert.equal(findScope(text), undefined, text);
   }
@@ -236,3 +251,15 @@ for (const [name, keys, reports, isStoreClear, isComplete] of outcomes) {
     assert.deepEqual([purged.isComplete, purged.redis, purged.replicas], [isComplete, keys ?? 'unavailable', replicas]);
   });
 }
+
+test('without Redis a purge is complete once memory and the store are clear', async () => {
+  for (const [isStoreClear, isComplete, store] of [
+    [undefined, true, 'off'],
+    [true, true, 'cleared'],
+    [false, false, 'unavailable'],
+  ] as const) {
+    const purged = await purge(everything, () => Promise.resolve({ reads: 3, isStoreClear }), undefined);
+    const expected = { scope: 'everything', isComplete, memory: 3, store, redis: 'off', replicas: 'off' };
+    assert.deepEqual(purged, expected);
+  }
+});

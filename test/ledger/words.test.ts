@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GatewayError, quote } from '../../src/ledger/errors.ts';
 import { Address, FunctionId, isIdentifier, TypeTag } from '../../src/ledger/type-tag.ts';
-import { findU64, LedgerVersion } from '../../src/ledger/version.ts';
+import { findU64, LedgerVersion, withVersion } from '../../src/ledger/version.ts';
 import { fc } from '../support/fast-check.ts';
 import { Draw, hex, seed, spellAddress, plainTag, spellTag, structTag } from '../support/spellings.ts';
 
@@ -53,6 +53,12 @@ test('what is not a u64 is no version', () => {
   }
   assert.throws(() => LedgerVersion.of(-1n), RangeError);
   assert.throws(() => LedgerVersion.of(maxU64 + 1n), RangeError);
+});
+
+test('a path is pinned by a parameter of its query', () => {
+  const version = LedgerVersion.of(7n);
+  const pinned = [withVersion('/a', version), withVersion('/a?b=1', version), withVersion('/a', undefined)];
+  assert.deepEqual(pinned, ['/a?ledger_version=7', '/a?b=1&ledger_version=7', '/a']);
 });
 
 test('names are what Move calls identifiers, case-sensitive', () => {

@@ -59,8 +59,8 @@ export function clientAddress(
   let address = plainAddress(connection ?? '') ?? '';
   if (forwardedFor === undefined) return address;
   let end = forwardedFor.length;
-  for (let hop = 0; hop < mostHops && end >= 0 && address !== '' && ours.holds(address); hop += 1) {
-    const comma = end === 0 ? -1 : forwardedFor.lastIndexOf(',', end - 1);
+  for (let hop = 0; hop < mostHops && end > 0 && ours.holds(address); hop += 1) {
+    const comma = forwardedFor.lastIndexOf(',', end - 1);
     const before = plainAddress(withoutPort(forwardedFor.slice(comma + 1, end).trim()));
     if (before === undefined) break;
     address = before;

@@ -34,8 +34,7 @@ function editDistance(left: string, right: string): number {
     for (let column = 1; column <= right.length; column += 1) {
       const same = left[row - 1] === right[column - 1];
       let cost = Math.min(at(last, column) + 1, at(current, column - 1) + 1, at(last, column - 1) + (same ? 0 : 1));
-      const swapped =
-        row > 1 && column > 1 && left[row - 1] === right[column - 2] && left[row - 2] === right[column - 1];
+      const swapped = left[row - 1] === right[column - 2] && left[row - 2] === right[column - 1];
       if (swapped) cost = Math.min(cost, at(beforeLast, column - 2) + 1);
       current.push(cost);
     }

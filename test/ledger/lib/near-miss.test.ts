@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { findNearMiss } from '../../../src/ledger/lib/near-miss.ts';
+import { findNearMiss, nearMissHint } from '../../../src/ledger/lib/near-miss.ts';
 import { CancelToken } from '../../../src/ledger/stop.ts';
+import { fc } from '../../support/fast-check.ts';
 
 const keys = ['timeout', 'deadline', 'probeInterval', 'connections', 'maxAttempts'];
 
@@ -23,7 +24,40 @@ test('another word has no near miss', () => {
     assert.equal(findNearMiss(word, keys), undefined, word);
 });
 
+/** The least number of insertions, deletions, replacements and swaps of neighbours between the ends of two words. */
+function distanceOf(left: string, right: string): number {
+  if (left === '' || right === '') return left.length + right.length;
+  const [one, other] = [left.slice(1), right.slice(1)];
+  const isSwap = left.length > 1 && right.length > 1 && left[0] === right[1] && left[1] === right[0];
+  return Math.min(
+    distanceOf(one, right) + 1,
+    distanceOf(left, other) + 1,
+    distanceOf(one, other) + (left[0] === right[0] ? 0 : 1),
+    isSwap ? distanceOf(left.slice(2), right.slice(2)) + 1 : Infinity,
+  );
+}
+
+test('a word is near with a third of its letters wrong, or one, and not with all', () => {
+  const word = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), maxLength: 5 });
+  fc.assert(
+    fc.property(word, fc.array(word, { minLength: 1, maxLength: 3 }), (typed, known) => {
+      const distances = known.map((other) => distanceOf(typed, other));
+      const near = known.filter((other, at) => {
+        const tolerated = Math.max(1, Math.floor(Math.max(typed.length, other.length) / 3));
+        return (distances[at] ?? 0) <= tolerated && (distances[at] ?? 0) < other.length;
+      });
+      const nearest = near.toSorted((one, other) => distanceOf(typed, one) - distanceOf(typed, other))[0];
+      assert.equal(findNearMiss(typed, known), nearest);
+      assert.equal(nearMissHint(typed, known, 'p.'), nearest === undefined ? '' : ` (did you mean "p.${nearest}"?)`);
+      assert.equal(nearMissHint(typed, known), nearest === undefined ? '' : ` (did you mean "${nearest}"?)`);
+    }),
+    { numRuns: 500 },
+  );
+});
+
 test('the nearest wins', () => {
+  // Two of six letters.
+  assert.equal(findNearMiss('ports', ['pxrtsy']), 'pxrtsy');
   assert.equal(findNearMiss('ports', ['posts', 'port', 'ports1']), 'posts');
   assert.equal(findNearMiss('hots', ['port', 'host']), 'host');
 });
