@@ -88,14 +88,14 @@ for (const [flag, key] of [
     const { port } = taken.address() as AddressInfo;
     const ports = new Map([...free, [flag, String(port)]]);
 
-    const { code, err } = await start(t, ['serve', '--upstream', node.url, ...[...ports].flat()]).ended;
+    const { code, err } = await call(['serve', '--upstream', node.url, ...[...ports].flat()]);
 
     assert.equal(code, 2);
     const hint = `which "ss -ltnp sport = :${port}" names; stop it, or choose another port, 0 for a free one`;
     const variable = `LEDGERGATE${flag.slice(1).toUpperCase().replaceAll('-', '_')}`;
     assert.equal(
       err,
-      `${flag}: ${key}: port ${port} of 127.0.0.1 is in use by another process, ${hint} (or by ${flag}, ${variable})\n`,
+      `${flag}: ${key}: port ${port} of 127.0.0.1 is in use by another process, ${hint} (or by ${flag}, ${variable})`,
     );
   });
 }
@@ -114,7 +114,7 @@ for (const [section, host, message] of [
       `${section}: { host: ${host}, port: 0 }\n${other}: { host: 127.0.0.1, port: 0 }\nupstreams: [{ name: a, url: "${node.url}" }]\nlog: { level: silent }\n`,
     );
 
-    const { code, err } = await start(t, ['serve', file]).ended;
+    const { code, err } = await call(['serve', file]);
 
     assert.equal(code, 2);
     const line = err.split('\n').find((text) => !text.startsWith('warning')) ?? '';
