@@ -1,6 +1,7 @@
 /** Clients of HTTP/2 that keep a connection full, and reconnect after GOAWAY. */
 import { connect, type ClientHttp2Session } from 'node:http2';
 import type { TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { askH2 } from './tls.ts';
 
 export interface H2CrowdOptions {
@@ -12,6 +13,9 @@ export interface H2CrowdOptions {
   readonly streams: number;
   readonly path: (count: number) => string;
 }
+
+/** Of each stream between two requests: without it a crowd only measures the machine. */
+const restMs = 250;
 
 /** What says that the gateway did not look at the request, so that it may be asked again (RFC 9113 8.7). */
 const notLookedAt = /REFUSED_STREAM|GOAWAY_SESSION|INVALID_SESSION|New streams cannot be created/;
@@ -49,7 +53,10 @@ export class H2Crowd {
       return session;
     };
     const ask = async (): Promise<void> => {
-      while (!this.#isOver) await this.#ask(sessionNow);
+      while (!this.#isOver) {
+        await this.#ask(sessionNow);
+        await sleep(restMs);
+      }
     };
     await Promise.all(Array.from({ length: streams }, ask));
     session?.close();
