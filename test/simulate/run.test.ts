@@ -207,7 +207,7 @@ test('a tier that holds all asks once for each read, a smaller one more often, o
 
 const seed = 7;
 
-for (const trace of checkedTraces(seed, 300, true)) {
+for (const trace of checkedTraces(seed, 150, true)) {
   const skip = trace.shape.redis === undefined ? false : noRedis;
   test(`simulated and played to real gateways, a trace comes to the same: ${trace.name}`, { skip }, async () => {
     const [simulated, real] = [playSimulated(trace, seed), await playReal(trace)];

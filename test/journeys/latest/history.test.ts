@@ -12,7 +12,7 @@ import { naiveProxy } from '../../support/naive-proxy.ts';
 import { startNginx, withoutNginx } from '../../support/nginx.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 
-const operations = Number(process.env['LEDGERGATE_HISTORY_OPERATIONS'] ?? 400);
+const operations = Number(process.env['LEDGERGATE_HISTORY_OPERATIONS'] ?? 200);
 const isLongRun = process.env['LEDGERGATE_HISTORY_OPERATIONS'] !== undefined;
 
 const see = (client: string, kind: Observation['kind'], version: bigint, startMs: number, endMs: number) => ({

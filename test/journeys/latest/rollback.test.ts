@@ -213,7 +213,7 @@ test('after a rollback Redis answers no kind of read of the earlier ledger', { s
 
 // The same first transaction, and another history from a version on: Redis holds answers of the earlier one.
 
-const forkedReads = Number(process.env['LEDGERGATE_ROLLBACK_READS'] ?? 24);
+const forkedReads = Number(process.env['LEDGERGATE_ROLLBACK_READS'] ?? 8);
 
 /** Versions above the fork that existed before the rollback, spread evenly. */
 function forkedVersions(): readonly bigint[] {

@@ -267,8 +267,8 @@ for (const isAnnounced of [true, false]) {
     test(`lists that are too large to be read whole are streamed, ${how}`, async (t) => {
       const node = await listNode(t, isAnnounced);
       const gateway = await testGateway(t, { full: [node], config: { listen: { fastPath }, upstream: patient } });
-      // Each list meets both ways of framing and both ways of answering.
-      const some = isAnnounced === fastPath ? Object.entries(lists) : Object.entries(lists).slice(0, 1);
+      // Each list meets both ways of answering; an answer in chunks is read to the bound each time, so one list meets it.
+      const some = isAnnounced ? Object.entries(lists) : Object.entries(lists).slice(0, 1);
       for (const [index, [what, target]] of some.entries()) {
         node.targets.length = 0;
         if (index === 0) assert.deepEqual(await readAll(gateway.url + target), [200, size], what);
