@@ -71,6 +71,8 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> implements CallSta
   readonly #fetch: Fetch<A>;
   readonly #kind: PlaceKind;
   readonly #readClass: ReadClass | undefined;
+  /** Beside the last attempt. */
+  #hedge: Hedge<A> | undefined;
   /** It reads the newest state, of a look or of the node itself. */
   readonly #isOfNewest: boolean;
 
@@ -117,7 +119,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> implements CallSta
   /** Asks nodes until one gives a final answer, or none has more to add. Throws `GatewayError` (`chooseFinalAnswer`). */
   async run(): Promise<A | NodeAnswer> {
     const { need, history } = this;
-    const { lookAround, outliers, hedging } = this.#context;
+    const { lookAround, outliers } = this.#context;
     if (need.kind === 'head' && need.isExact === true) await lookAround?.();
     let hasLooked = false;
     for (;;) {
@@ -132,11 +134,19 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> implements CallSta
       if (permit !== undefined) {
         this.#request.onPlace?.();
         const first = this.#begin(permit, reasonOf(history));
-        const hedgeAfterMs = hedging.afterMs(this.#request, permit.upstream, this.#readClass);
+        const timer = this.#hedgeLater(first);
+        let outcome: AttemptOutcome<A>;
+        try {
+          outcome = await first.run(this.#fetch);
+        } catch (error) {
+          this.#hedge?.attempt.cancel();
+          throw error;
+        } finally {
+          clearTimeout(timer);
+        }
+        const hedge = this.#hedge;
         const answer =
-          hedgeAfterMs === undefined
-            ? this.#settle(first, await first.run(this.#fetch))
-            : await this.#runHedged(first, hedgeAfterMs);
+          hedge === undefined ? this.#settle(first, outcome) : await this.#settleBoth(first, outcome, hedge);
         if (answer !== undefined) return answer;
         if (this.#request.mayStream === true && history.last?.isTooLarge === true) throw new LargeAnswerError();
       } else if (hasLooked || !(await this.#mayHoldElsewhere())) break;
@@ -238,23 +248,19 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> implements CallSta
     log.record('allowance used up', { upstream: name }, message);
   }
 
-  /** The attempt, and a hedge beside it when it is slow. Resolves with the final answer, or once none is in flight. */
-  async #runHedged(first: Attempt<A>, afterMs: number): Promise<A | undefined> {
-    const { metrics } = this.#context;
-    let hedge: Hedge<A> | undefined;
-    const timer = setPatientTimeout(() => {
-      if (!first.hasEnded) hedge = this.#hedge(first);
+  /** Begins a hedge beside the attempt when it is slow. */
+  #hedgeLater(first: Attempt<A>): NodeJS.Timeout | undefined {
+    this.#hedge = undefined;
+    const afterMs = this.#context.hedging.afterMs(this.#request, first.upstream, this.#readClass);
+    if (afterMs === undefined) return undefined;
+    return setPatientTimeout(() => {
+      if (!first.hasEnded) this.#hedge = this.#beginHedge(first);
     }, afterMs);
-    let outcome: AttemptOutcome<A>;
-    try {
-      outcome = await first.run(this.#fetch);
-    } catch (error) {
-      hedge?.attempt.cancel();
-      throw error;
-    } finally {
-      clearTimeout(timer);
-    }
-    if (hedge === undefined) return this.#settle(first, outcome);
+  }
+
+  /** Settles an attempt that has ended, and its hedge. Resolves with the final answer, or once none is in flight. */
+  async #settleBoth(first: Attempt<A>, outcome: AttemptOutcome<A>, hedge: Hedge<A>): Promise<A | undefined> {
+    const { metrics } = this.#context;
     const { attempt, failure } = hedge;
     // Outcomes are recorded in the order of their ends: the node of the hedge is compared with one that answers.
     if (failure !== undefined) this.#settle(attempt, failure);
@@ -271,7 +277,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> implements CallSta
   }
 
   /** Begins a hedge, which ends `first` when it answers before it, if a node and the budget are left for one. */
-  #hedge(first: Attempt<A>): Hedge<A> | undefined {
+  #beginHedge(first: Attempt<A>): Hedge<A> | undefined {
     const permit = this.#permitForHedge();
     if (permit === undefined) return undefined;
     const attempt = this.#begin(permit, 'hedge');
