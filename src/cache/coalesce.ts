@@ -153,7 +153,7 @@ export class Coalescer<T> {
 }
 
 const rows = 4096;
-/** Of this process alone, because clients choose parts of keys: none can choose its row. */
+/** One for each process, because clients choose parts of keys: none can choose its row. */
 const seed = Math.trunc(Math.random() * 2 ** 32);
 
 /** FNV-1a of the key. */
