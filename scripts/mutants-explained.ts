@@ -20,6 +20,12 @@ const holdsNothing = 'spares the lists the question; no list holds the empty tex
 const groupsAhead = 'only the first four of eight groups are shown';
 const zerosOf =
   "const zeros = plain.includes('::') ? Array.from({ length: 8 - first.length - last.length }, () => '0') : [];";
+const aboveNothing = 'for types alone: undefined is above and below no version';
+const ifProvided = 'return version !== undefined && this.#isProvided(version) ? version : undefined;';
+const aboveHead = [
+  'if (this.#head !== undefined && version > this.#head) return;',
+  'return version !== undefined && this.#head !== undefined && version > this.#head;',
+];
 const textAlone = 'a text of the log or the status page alone';
 const shortcut = 'spares the usual case the work, with the same result';
 
@@ -470,6 +476,35 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
       reason: 'nothing is named before, so the longer wait is the new one',
       lines: ['#namedAtMs = -Infinity;'],
     },
+  },
+  'src/upstream/latest.ts': {
+    '\'snapshot\' => ""': 'a name in traces alone',
+    'floor === undefined => false': {
+      reason: 'for types alone: without a floor its client has seen nothing',
+      lines: ['if (floor === undefined || floor === min) return ask(floor, false);'],
+    },
+    'wanted !== undefined => true': aboveNothing,
+    'wanted < newest => wanted <= newest': equal,
+    'this.#head !== undefined => true': { reason: aboveNothing, lines: aboveHead },
+    'version !== undefined && this.#head !== undefined => true': aboveNothing,
+    'version !== undefined => true': { reason: aboveNothing, lines: [ifProvided, ...aboveHead] },
+    'got !== undefined => true': aboveNothing,
+    'passed !== undefined => true': {
+      reason: 'for types alone: no version is up to undefined, and a state is shared',
+      lines: [
+        'if (passed !== undefined && version <= passed) return false;',
+        'if (passed !== undefined) this.#floors.forgetUpTo(passed);',
+      ],
+    },
+    'boundMs === undefined => false': 'for types alone: no bound is within undefined',
+    'upstream.head > (newest?.head ?? -1n) => upstream.head >= (newest?.head ?? -1n)': 'nodes at one head are as good',
+    'newest === undefined || info === undefined => newest === undefined && info === undefined': knownTogether,
+    'newest === undefined => false': knownTogether,
+    'info === undefined => false': {
+      reason: knownTogether,
+      lines: ['if (newest === undefined || info === undefined) throw error;'],
+    },
+    'head > newest => head >= newest': equal,
   },
   'src/upstream/floors.ts': {
     'before !== undefined => true': 'for types alone: undefined is at or above no version',
