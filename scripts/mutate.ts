@@ -11,9 +11,9 @@ import { explained } from './mutants-explained.ts';
 
 /** Each file of decisions, with the tests that have to notice when it is wrong. */
 const decisions: Readonly<Record<string, readonly string[]>> = {
-  'src/access/limits/cost.ts': ['test/access/limits/cost.test.ts'],
+  'src/access/limits/cost.ts': ['test/access/limits/window.test.ts'],
   'src/access/keys/function-rights.ts': ['test/access/keys/principals.test.ts'],
-  'src/access/keys/client-address.ts': ['test/access/keys/client-address.test.ts'],
+  'src/access/keys/client-address.ts': ['test/access/keys/principals.test.ts'],
   'src/access/limits/window.ts': ['test/access/limits/window.test.ts'],
   'src/cache/epoch/epoch.ts': ['test/cache/epoch/epoch.test.ts'],
   'src/proxy/routes/canonical-body.ts': ['test/proxy/routes/view-body.test.ts', 'test/proxy/routes/target.test.ts'],

@@ -1,10 +1,28 @@
 /** Windows against an exact log of what was let in. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Bounds, LimitCount } from '../../../src/access/limits/counter.ts';
+import { costOf, leastCostOf, type Settled } from '../../../src/access/limits/cost.ts';
+import {
+  type Bounds,
+  type LimitCount,
+  type Charge,
+  type Counted,
+  limitHeaders,
+} from '../../../src/access/limits/counter.ts';
 import { MemoryCounter } from '../../../src/access/limits/memory-counter.ts';
+import { GatewayCounts } from '../../../src/access/limits/primary-counter.ts';
 import { partMsOf, Window } from '../../../src/access/limits/window.ts';
 import { fc } from '../../support/fast-check.ts';
+import {
+  isAdmitted,
+  peersOf,
+  planOf,
+  principalOf,
+  replica,
+  type Replica,
+  hit,
+  usualCosts,
+} from '../../support/limits.ts';
 
 interface Step {
   readonly afterMs: number;
@@ -205,4 +223,172 @@ test('with nothing in use there is no time at which something is free', () => {
   const refused = account().take({ windowMs: 1_000, requests: 3, concurrency: 0 }, 1, 0);
   assert.equal(refused.isAdmitted, false);
   assert.deepEqual(refused.standings, [{ name: 'requests', remaining: 3, freeInMs: undefined }]);
+});
+
+// Counting in memory, and what it costs to have many addresses.
+
+function charge(subject: string, changes: Partial<Charge> = {}): Charge {
+  return { subject, hasKey: true, bounds: { windowMs: 10_000, requests: 3 }, cost: 1, ...changes };
+}
+
+const hasRoom = ({ count }: Counted): boolean => count.isAdmitted;
+
+test('tenants are counted apart, and each process of several grants its share', () => {
+  const counter = new MemoryCounter();
+  const admitted = (subject: string) => [1, 2, 3, 4].filter(() => hasRoom(counter.take(charge(subject)))).length;
+  assert.equal(admitted('a'), 3);
+  assert.equal(admitted('b'), 3);
+  const half = new MemoryCounter(2);
+  assert.equal([1, 2, 3, 4].filter(() => hasRoom(half.take(charge('a')))).length, 1);
+});
+
+test('any number of addresses takes bounded memory, and evicts no key; one forgets its debt only behind as many', () => {
+  const counter = new MemoryCounter();
+  const address = (name: string) => hasRoom(counter.take(charge(name, { hasKey: false })));
+  for (let count = 0; count < 3; count += 1) counter.take(charge('key'));
+  for (let count = 0; count < 3; count += 1) address('greedy');
+  for (let others = 0; others < 16_383; others += 1) address(`other ${others}`);
+  assert.equal(address('greedy'), false);
+  for (let others = 0; others < 20_000; others += 1) address(`another ${others}`);
+  assert.equal(counter.size, 16_385);
+  assert.equal(hasRoom(counter.take(charge('key'))), false, 'its debt is still known');
+});
+
+test('workers together get what one process would grant, and a worker that is gone holds no place', async (t) => {
+  const service = new GatewayCounts();
+  const principal = principalOf(planOf({ requests: 10, concurrency: 6 }));
+  const join = (id: number): Promise<Replica> => replica(t, { peers: peersOf(service, id), processes: 2 });
+  const hammer = async (...workers: readonly Replica[]) => {
+    const turns = [...Array(20).keys()].map(async (at) => workers[at % workers.length]!.ask(principal));
+    return (await Promise.all(turns)).filter(isAdmitted).length;
+  };
+  const [first, second] = [await join(1), await join(2)];
+  assert.equal(await hammer(first, second), 6, 'at once');
+  service.release(1);
+  service.release(1);
+  assert.equal(await hammer(second), 3, 'those of the first worker are free again');
+  service.release(2);
+  assert.equal(await hammer(await join(3)), 1, 'ten in all');
+});
+
+test('a request that is counted after the exit of its worker holds no place', async () => {
+  const service = new GatewayCounts();
+  const bounds = { windowMs: 10_000, requests: 100, concurrency: 2 };
+  const [late, other] = [service.handlersFor(1), service.handlersFor(2)];
+  service.release(1);
+  for (let id = 0; id < 5; id += 1) late.take({ id, charge: charge('a', { bounds }) });
+  assert.deepEqual(
+    [0, 1, 2].map((id) => other.take({ id, charge: charge('a', { bounds }) }).isAdmitted),
+    [true, true, false],
+  );
+});
+
+test('a primary that does not answer is not waited for twice, and gets back what it may have counted', async (t) => {
+  const settled: number[] = [];
+  let asked = 0;
+  const limitService = {
+    take: () => {
+      asked += 1;
+      return Promise.reject(new Error('no answer'));
+    },
+    settle: ({ id }: { readonly id: number }) => settled.push(id),
+    countAlone: () => assert.fail('the plan has no quota'),
+    standings: () => Promise.reject(new Error('no answer')),
+  };
+  const { usage: usageStore } = new GatewayCounts();
+  const worker = await replica(t, { peers: { limitService, usageStore }, processes: 3 });
+  const principal = principalOf(planOf({ requests: 3 }));
+  const taken = [await worker.ask(principal), await worker.ask(principal)];
+  assert.deepEqual(taken.map(isAdmitted), [true, false], 'one of three: its share of three processes');
+  assert.equal(asked, 1);
+  assert.deepEqual(settled, [1]);
+});
+
+// The cost of requests, and the headers that report it.
+
+const miss = { outcome: 'miss', upstreamMs: 30 } as const;
+
+const table: readonly (readonly [string, Partial<Settled>, number])[] = [
+  ['a hit', {}, 1],
+  ['what another request was read for', { outcome: 'collapsed' }, 1],
+  ['what is known here', { outcome: 'local' }, 1],
+  ['a miss', miss, 2 + 3],
+  ['a read that failed at a node', { outcome: 'error', upstreamMs: 200 }, 1 + 20],
+  ['a view that was run', { operation: 'view', ...miss, gasUsed: '700' }, 2 + 3 + 7],
+  ['a view of which no gas is told', { operation: 'view', ...miss }, 2 + 3],
+  ['a view whose gas is no number of digits', { operation: 'view', ...miss, gasUsed: '7e2' }, 2 + 3],
+  ['a view from the cache, whatever it once used', { operation: 'view', gasUsed: '700' }, 1],
+  ['a view that was given up', { operation: 'view', outcome: 'error', upstreamMs: 30 }, 2 + 3],
+  [
+    'a view whose answer was given up',
+    { operation: 'view', outcome: 'error', upstreamMs: 30, gasUsed: '700' },
+    2 + 3 + 7,
+  ],
+  ['a view that waited for another run', { operation: 'view', outcome: 'collapsed', upstreamMs: 30 }, 1 + 3],
+  ['a view that failed here', { operation: 'view', outcome: 'error' }, 1],
+  ['a signing message', { operation: 'encode', outcome: 'local', bodyBytes: 1_536 }, 1 + 1.5],
+  ['a signing message that a node made', { operation: 'encode', ...miss, bodyBytes: 1_024 }, 1 + 1 + 3],
+  ['a submission', { operation: 'submit', ...miss, bodyBytes: 5_000 }, 10 + 3],
+  ['what is passed through', { operation: 'pass', ...miss }, 2 + 3],
+  ['an absurd amount of gas', { operation: 'view', ...miss, gasUsed: String(2n ** 64n - 1n) }, 1_000_000_000],
+];
+
+for (const [what, changes, cost] of table) {
+  test(`${what} costs ${cost}`, () => assert.equal(costOf({ ...hit, ...changes }, usualCosts), cost));
+}
+
+test('each operation is charged at least its own amount, a read or view the smaller of hit and miss', () => {
+  const costs = { ...usualCosts, hit: 3, miss: 2, encode: 5, encodeKiB: 4, submit: 7, pass: 11 };
+  const least = (['read', 'view', 'encode', 'submit', 'pass'] as const).map((operation) =>
+    leastCostOf(operation, costs),
+  );
+  assert.deepEqual(least, [2, 2, 5, 7, 11]);
+  assert.equal(costOf({ ...hit, operation: 'encode', outcome: 'local', bodyBytes: 1_536 }, costs), 5 + 1.5 * 4);
+});
+
+test('no request costs less than it was charged, whatever the table', () => {
+  const amount = fc.double({ min: 0, max: 1_000_000, noNaN: true });
+  const costs: fc.Arbitrary<typeof usualCosts> = fc.record({
+    hit: amount,
+    miss: amount,
+    upstreamMs: amount,
+    gasUnit: amount,
+    encode: amount,
+    encodeKiB: amount,
+    submit: amount,
+    pass: amount,
+  });
+  const settled: fc.Arbitrary<Settled> = fc.record({
+    operation: fc.constantFrom('read', 'view', 'encode', 'submit', 'pass'),
+    outcome: fc.constantFrom('hit', 'miss', 'collapsed', 'local', 'error'),
+    status: fc.constant(200),
+    upstreamMs: fc.nat(10_000),
+    gasUsed: fc.option(fc.oneof(fc.string(), fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }).map(String)), {
+      nil: undefined,
+    }),
+    bytes: fc.nat(),
+    bodyBytes: fc.nat(),
+  });
+  fc.assert(
+    fc.property(costs, settled, (costs, settled) => {
+      const cost = costOf(settled, costs);
+      assert.ok(cost >= leastCostOf(settled.operation, costs) - 0.0005 && cost <= 1_000_000_000);
+    }),
+  );
+});
+
+test('a policy for each bound over time, with what is left and when there is more', () => {
+  const bounds = { windowMs: 10_500, requests: 100, cost: 500, burst: 20, concurrency: 10 };
+  const headers = limitHeaders(bounds, [
+    { name: 'requests', remaining: 50, freeInMs: 29_001 },
+    { name: 'cost', remaining: 0, freeInMs: 1 },
+    { name: 'burst', remaining: 20, freeInMs: undefined },
+  ]);
+  assert.deepEqual(headers, [
+    'RateLimit',
+    '"requests";r=50;t=30, "cost";r=0;t=1, "burst";r=20',
+    'RateLimit-Policy',
+    '"requests";q=100;w=11, "cost";q=500;w=11, "burst";q=20;w=1',
+  ]);
+  assert.deepEqual(limitHeaders({ windowMs: 1_000, concurrency: 3 }, []), []);
 });

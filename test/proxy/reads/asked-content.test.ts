@@ -1,14 +1,21 @@
 /** Successes that are of the read that was asked, and others. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isContentOf, type AskedRead } from '../../../src/proxy/reads/asked-content.ts';
 import { JsonBody, type AnswerForm } from '../../../src/ledger/answer-body.ts';
 import { Address } from '../../../src/ledger/type-tag.ts';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
+import { isContentOf, type AskedRead } from '../../../src/proxy/reads/asked-content.ts';
+import {
+  compareAnswers,
+  firstDifference,
+  type AnswerComparison,
+  type FinalAnswer,
+} from '../../../src/proxy/reads/audits.ts';
 import moduleRows from '../../../src/sample/data/modules.json' with { type: 'json' };
 import resourceRows from '../../../src/sample/data/resources.json' with { type: 'json' };
 import transactionRows from '../../../src/sample/data/transactions.json' with { type: 'json' };
 import viewRows from '../../../src/sample/data/views.json' with { type: 'json' };
+import { errorBody } from '../../support/error-body.ts';
 import { readModule, readResource, readTransaction, readView } from '../../support/reads.ts';
 
 const hash = `0x${'ab'.repeat(32)}`;
@@ -408,4 +415,47 @@ test('a large block is compared by its numbers', () => {
     [isContent(read('block', block), body('60')), isContent(read('block', block), body('61'))],
     [true, false],
   );
+});
+
+// Equality of two final answers to one read.
+
+function answer(status: number, text: string): FinalAnswer {
+  const body = Buffer.from(text, 'latin1');
+  return { status, body, json: new JsonBody(body) };
+}
+
+const ok = (text: string): FinalAnswer => answer(200, text);
+const absent = (code: string, message: string): FinalAnswer => answer(404, errorBody(code, message));
+
+const comparisons: readonly (readonly [what: string, one: FinalAnswer, other: FinalAnswer, AnswerComparison])[] = [
+  ['the same bytes', ok('{"a":"1"}'), ok('{"a":"1"}'), 'equal'],
+  ['no bytes', ok(''), ok(''), 'equal'],
+  ['another value', ok('{"a":"1"}'), ok('{"a":"2"}'), 'disagreement'],
+  ['a number that only a parser would call the same', ok('9007199254740993'), ok('9007199254740992'), 'disagreement'],
+  ['a member more', ok('{"a":"1"}'), ok('{"a":"1","b":null}'), 'disagreement'],
+  ['members in another order', ok('{"a":"1","b":2}'), ok('{"b":2,"a":"1"}'), 'other spelling'],
+  ['other white space', ok('{"a":"1"}'), ok('{ "a": "1" }\n'), 'other spelling'],
+  ['a list in another order', ok('[1,2]'), ok('[2,1]'), 'disagreement'],
+  ['bytes that are no JSON', ok('\0\x01'), ok('\0\x02'), 'disagreement'],
+  ['a start of the other', ok('[1]'), ok('[1'), 'disagreement'],
+  ['there and not there', ok('{}'), absent('resource_not_found', 'm'), 'disagreement'],
+  ['the same code in other words', absent('module_not_found', 'a'), absent('module_not_found', 'b'), 'equal'],
+  ['another code', absent('module_not_found', 'a'), absent('resource_not_found', 'a'), 'disagreement'],
+];
+
+for (const [what, one, other, comparison] of comparisons) {
+  test(`${what}: ${comparison}, in either order`, () => {
+    assert.deepEqual([compareAnswers(one, other), compareAnswers(other, one)], [comparison, comparison]);
+  });
+}
+
+test('the first difference is the first different byte, or the end of the shorter body', () => {
+  const pairs = [
+    ['abc', 'abd'],
+    ['abc', 'ab'],
+    ['', 'a'],
+    ['xbc', 'abc'],
+  ] as const;
+  const offsets = pairs.map(([one, other]) => firstDifference(Buffer.from(one), Buffer.from(other)));
+  assert.deepEqual(offsets, [2, 2, 0, 0]);
 });

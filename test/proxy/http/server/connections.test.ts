@@ -3,8 +3,11 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { LoopLag } from '../../../../src/proxy/http/client-port.ts';
 import { enterPipeline, stateOf } from '../../../../src/proxy/http/server/connection-state.ts';
 import { Connections } from '../../../../src/proxy/http/server/connections.ts';
+import { TurnShares, type PacedWork } from '../../../../src/proxy/http/server/turn-shares.ts';
 import { until } from '../../../support/eventually.ts';
 import { listen } from '../../../support/listen.ts';
 
@@ -129,4 +132,110 @@ test('newcomers above the bound of pending refusals are destroyed without an ans
   assert.ok(waiting.every((socket) => !socket.destroyed));
   const [first] = waiting as [Socket];
   assert.match(await server.ask(first), /^HTTP\/1\.1 503 /);
+});
+
+/** Shares whose clock moves with each piece of work; pieces are noted by their names. */
+function world() {
+  let nowMs = 0;
+  const done: string[] = [];
+  const shares = new TurnShares(() => nowMs);
+  const workOf = (client: string, name: string, pieces: number, pieceMs: number): PacedWork => {
+    let left = pieces;
+    return {
+      client,
+      work(isOver) {
+        do {
+          done.push(name);
+          nowMs += pieceMs;
+          left -= 1;
+        } while (left > 0 && !isOver());
+        return left > 0;
+      },
+    };
+  };
+  /** The pieces since the last call. */
+  const taken = (): string[] => done.splice(0);
+  return { shares, workOf, taken };
+}
+
+test('work above the share of its client waits for the next turn, and work of another client does not', async () => {
+  const { shares, workOf, taken } = world();
+  shares.begin(workOf('hostile', 'one', 5, 1));
+  shares.begin(workOf('hostile', 'two', 1, 1));
+  shares.begin(workOf('quiet', 'other', 1, 1));
+  // The share of two clients is 2 ms each; `two` comes behind the rest of `one`.
+  assert.deepEqual(taken(), ['one', 'other']);
+  await nextTurn();
+  assert.deepEqual(taken(), ['one', 'two']);
+  await nextTurn();
+  assert.deepEqual(taken(), ['one', 'one']);
+});
+
+test('connections of one client take turns within its share, and none is lost', async () => {
+  const { shares, workOf, taken } = world();
+  for (const name of ['a', 'b', 'c']) shares.begin(workOf('hostile', name, 4, 0.25));
+  const all: string[][] = [taken()];
+  for (let turn = 0; turn < 3; turn += 1) {
+    await nextTurn();
+    all.push(taken());
+  }
+  // Half a millisecond each.
+  assert.deepEqual(
+    all.map((turn) => turn.join('')),
+    ['aa', 'aabbccbb', 'cc', ''],
+  );
+});
+
+test('many clients share a turn', async () => {
+  const { shares, workOf, taken } = world();
+  for (let client = 0; client < 16; client += 1) shares.begin(workOf(`client ${client}`, 'x', 10, 0.5));
+  taken();
+  await nextTurn();
+  // 8 ms for all.
+  assert.equal(taken().length, 16);
+});
+
+test('work that is charged without a measurement uses the share up', () => {
+  const { shares, workOf, taken } = world();
+  const charges = Array.from({ length: 4 }, () => shares.charge('hostile', 0.75));
+  assert.deepEqual(charges, [true, true, false, false]);
+  shares.begin(workOf('hostile', 'late', 1, 1));
+  assert.deepEqual(taken(), []);
+});
+
+/** Takes samples at these intervals, in milliseconds. */
+function lagAfter(gapsMs: readonly number[]): LoopLag {
+  let nowMs = 1_000;
+  const lag = new LoopLag(() => nowMs);
+  for (const gapMs of gapsMs) {
+    nowMs += gapMs;
+    lag.sample();
+  }
+  return lag;
+}
+
+const repeated = (gapMs: number, times: number): readonly number[] => Array.from({ length: times }, () => gapMs);
+
+const rows: readonly (readonly [string, readonly number[], boolean])[] = [
+  ['a loop that is in time', repeated(50, 100), false],
+  ['a loop that is a little late all the time', repeated(140, 100), false],
+  ['a stall of ten seconds', [50, 10_000, 50], false],
+  ['a stall of ten seconds, just over', [50, 10_000], false],
+  ['three stalls one after the other', [...repeated(50, 10), ...repeated(1_000, 3)], false],
+  ['half a second of stalls, with a turn in time between them', [...repeated(200, 3), 60, ...repeated(200, 3)], false],
+  ['less than half a second of stalls', [50, ...repeated(150, 3)], false],
+  ['half a second in which every turn is late', [50, ...repeated(150, 4)], true],
+  ['many late turns', repeated(300, 20), true],
+  ['many late turns, and one in time', [...repeated(300, 20), 50], false],
+];
+
+for (const [what, gapsMs, isOverloaded] of rows) {
+  test(`${what} is ${isOverloaded ? '' : 'not '}overload`, () => {
+    assert.equal(lagAfter(gapsMs).isOverloaded, isOverloaded);
+  });
+}
+
+test('the lag is the delay of the newest sample', () => {
+  assert.equal(lagAfter([50, 80]).lagMs, 30);
+  assert.equal(lagAfter([49]).lagMs, 0);
 });
