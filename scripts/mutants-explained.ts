@@ -506,6 +506,22 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
     },
     'head > newest => head >= newest': equal,
   },
+  'src/upstream/ledger-wide-headers.ts': {
+    '\'node\' => ""': 'any name but that of the other dialect',
+    '\'headers of an upstream are left out: they exceed the bounds\' => ""': textAlone,
+    'names.length === 0 => false': shortcut,
+  },
+  'src/upstream/node/ledger-identity.ts': {
+    'lookSentAtMs !== undefined => true': {
+      reason: 'for types alone: undefined is after no time',
+      lines: ['else if (lookSentAtMs !== undefined && lookSentAtMs >= doubt.sinceMs) return this.settle(chainId);'],
+    },
+    '\'\' => "Stryker was here!"': {
+      reason: 'the name of the client whose turns parse the body',
+      lines: ["const hash = (await JsonBody.skim(body, ''))?.members['hash'];"],
+    },
+    "typeof hash === 'string' => true": 'for types alone: no other value has the form of a hash',
+  },
   'src/upstream/floors.ts': {
     'before !== undefined => true': 'for types alone: undefined is at or above no version',
     'version < this.#least => version <= this.#least': {

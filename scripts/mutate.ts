@@ -47,11 +47,13 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/upstream/fleet-ledger.ts': ['test/upstream/fleet-state.test.ts'],
   'src/upstream/fleet-state.ts': ['test/upstream/fleet-facts.test.ts', 'test/upstream/fleet-state.test.ts'],
   'src/upstream/latest.ts': ['test/upstream/latest-nodes.test.ts', 'test/upstream/latest.test.ts'],
+  'src/upstream/ledger-wide-headers.ts': ['test/upstream/ledger-wide-headers.test.ts'],
   'src/upstream/shared-states.ts': ['test/upstream/shared-states.test.ts'],
   'src/upstream/floors.ts': ['test/upstream/client-floors.test.ts', 'test/upstream/latest.test.ts'],
   'src/upstream/select/first-choice.ts': ['test/upstream/select/first-choice.test.ts'],
   'src/upstream/select/ranking.ts': ['test/upstream/select/pick.test.ts'],
   'src/upstream/node/circuits.ts': ['test/upstream/node/circuits.test.ts'],
+  'src/upstream/node/ledger-identity.ts': ['test/upstream/node/ledger-identity.test.ts'],
   'src/upstream/node/limits.ts': ['test/upstream/node/limits.test.ts'],
   'src/upstream/node/shared-address.ts': ['test/upstream/node/shared-address.test.ts'],
   'src/upstream/node/retention-window.ts': [

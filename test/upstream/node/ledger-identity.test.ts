@@ -4,7 +4,9 @@ import type { ServerResponse } from 'node:http';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LedgerIdentity, NodeChain } from '../../../src/upstream/node/ledger-identity.ts';
+import type { CancelSignal } from '../../../src/ledger/stop.ts';
 import { ledgerHeaders, ledgerInfo } from '../../support/ledger-info.ts';
+import { runScript, scriptsIn, type Steps } from '../../support/script.ts';
 import { senderOf } from '../../support/sender.ts';
 
 /** `4`: an answer of chain 4; `look 5`: a look that was sent after all that came before it; `late 5`: before it. */
@@ -60,7 +62,70 @@ test('the first word of a node is believed when it is the fleet’s chain, and a
   assert.equal(other.observe(4, 4, 1), false);
   assert.equal(other.observe(4, 4, 2, 1), true);
   assert.equal(other.id, 4);
+  // A look that is sent as the answer comes is sent after it.
+  assert.deepEqual([other.observe(5, 4, 10), other.observe(5, 4, 12, 10), other.id], [false, true, 5]);
 });
+
+const turn = (): Promise<void> => new Promise(setImmediate);
+
+function stepsOf(t: TestContext): Steps {
+  let [nowMs, asked, answers] = [5_000, 0, Promise.resolve()];
+  t.mock.method(performance, 'now', () => nowMs);
+  let [word, open, stopped] = ['', (): void => undefined, ''];
+  const fleet = { chainId: 4 as number | undefined, generation: 0 };
+  const whole = async (_: unknown, signal: CancelSignal) => {
+    asked += 1;
+    signal.addEventListener('abort', () => (stopped = (signal.reason as Error).message));
+    const [status = '', hash = ''] = word.split(':');
+    await answers;
+    return { status: Number(status), body: Buffer.from(hash === 'text' ? hash : JSON.stringify({ hash })) };
+  };
+  const identity = new LedgerIdentity(fleet, { whole });
+  return {
+    /** Status and hash: `a` is a digit of which all are, and \`text\` no JSON. */
+    answers: (status: number, hash = '', digits = 64) => {
+      word = `${status}:${hash === 'text' ? hash : `0x${String(hash).repeat(digits)}`}`;
+    },
+    prefixed: () => (word = word.replace('0x', 'z0x')),
+    look: () => identity.look(),
+    begin: () => void identity.look(),
+    name: async () => {
+      const { name } = identity;
+      await turn();
+      return name;
+    },
+    asked: () => asked,
+    clock: (ms: number) => (nowMs = ms),
+    generation: () => (fleet.generation += 1),
+    chainless: () => (fleet.chainId = undefined),
+    shut: () => void ({ promise: answers, resolve: open } = Promise.withResolvers<void>()),
+    /** Later answers come at once; those of before with `open`. */
+    flow: () => void (answers = Promise.resolve()),
+    open: async () => {
+      open();
+      await turn();
+    },
+    close: () => identity.close(),
+    stopped: () => stopped,
+  };
+}
+
+/** Claim and script; \`name\` is read, and a look that it begins ends. */
+const scripts = `
+a name is read once | answers 200 a, look, name = aaaaaaaa, clock 999999, name = aaaaaaaa, asked = 1
+a node that does not answer with one is asked again after two seconds | answers 500, look, name = undefined, clock 6999, name = undefined, asked = 1, clock 7000, name = undefined, asked = 2
+a ledger without a name of its own is asked for one after a minute | answers 410, look, name = nogenesis, clock 64999, name = nogenesis, asked = 1, answers 200 a, clock 65000, name = nogenesis, asked = 2, name = aaaaaaaa
+the name stays while a node does not answer | answers 410, look, answers 503, clock 65000, name = nogenesis, name = nogenesis, asked = 2
+a hash has 32 bytes | answers 200 a 63, look, name = nogenesis
+and no more | answers 200 a 65, look, name = nogenesis
+and nothing ahead of it | answers 200 a, prefixed, look, name = nogenesis
+a body that is no JSON has none | answers 200 text, look, name = nogenesis
+nothing is asked before the chain is known | chainless, answers 200 a, look, name = undefined, asked = 0
+the answer of an earlier generation is dropped | answers 200 a, shut, begin, flow, generation, answers 200 b, name = undefined, name = bbbbbbbb, open, name = bbbbbbbb
+the end ends looks | answers 200 a, look, close, stopped = closing
+`;
+
+for (const [claim, script] of scriptsIn(scripts)) test(claim, (t) => runScript(stepsOf(t), script));
 
 type Answered = { readonly status: number; readonly body: unknown };
 
