@@ -4,31 +4,29 @@ import assert from 'node:assert/strict';
 import type { IncomingHttpHeaders } from 'node:http';
 import { test } from 'node:test';
 import { clientAddress, countedNetwork, Networks } from '../../src/access/keys/client-address.ts';
-import { readKeysFile } from '../../src/access/keys/file-keys.ts';
 import { holdsToken, isToken } from '../../src/access/keys/jwt-tokens.ts';
 import { holdsKey, Principals } from '../../src/access/keys/principals.ts';
-import { findScope } from '../../src/cache/purge.ts';
-import { findAbiType } from '../../src/encode/abi-type.ts';
+import { parseViewBody } from '../../src/proxy/routes/canonical-body.ts';
 import { compileModule } from '../../src/encode/abi.ts';
+import { findAbiType } from '../../src/encode/abi-type.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
 import { Steps } from '../../src/encode/outcome.ts';
+import { Address, FunctionId, isIdentifier, TypeTag } from '../../src/ledger/type-tag.ts';
+import { familyText } from '../../src/ledger/ledger-headers.ts';
 import { JsonSkim } from '../../src/ledger/json-skim.ts';
 import { JsonValue } from '../../src/ledger/json-value.ts';
-import { familyText } from '../../src/ledger/ledger-headers.ts';
-import { Address, FunctionId, isIdentifier, TypeTag } from '../../src/ledger/type-tag.ts';
 import { findU64 } from '../../src/ledger/version.ts';
-import { Tracer } from '../../src/metrics/trace/span.ts';
+import { readKeysFile } from '../../src/access/keys/file-keys.ts';
 import { HeaderBlocks, readHead } from '../../src/proxy/http/fast-path/request-head.ts';
-import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/http/negotiate.ts';
-import { isAuthority, originForm } from '../../src/proxy/http/target.ts';
+import { Tracer } from '../../src/metrics/trace/span.ts';
+import { findScope } from '../../src/cache/purge.ts';
 import { findOperator } from '../../src/proxy/operations/operations-access.ts';
-import { parseDemand } from '../../src/proxy/reads/demand.ts';
-import { parseViewBody } from '../../src/proxy/routes/canonical-body.ts';
-import { versionParameter } from '../../src/proxy/routes/parse-read.ts';
+import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/http/negotiate.ts';
 import { requestHeaders } from '../../src/proxy/routes/pass-through.ts';
 import { Router } from '../../src/proxy/routes/router.ts';
-import { encodeBy, moduleOf } from '../encode/requests.ts';
-import { countWork, startCounting } from '../support/counted-work.ts';
+import { parseDemand } from '../../src/proxy/reads/demand.ts';
+import { isAuthority, originForm } from '../../src/proxy/http/target.ts';
+import { versionParameter } from '../../src/proxy/routes/parse-read.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 
 const list = (count: number, item: (index: number) => string): string =>
@@ -206,10 +204,10 @@ async function go(parse: Parse, text: string): Promise<void> {
   }
 }
 
-/** The fastest of several goes: what else the machine does only adds. */
-async function bestMs(parse: Parse, text: string): Promise<number> {
+/** The fastest of several goes, or the first within `enoughMs`: what else the machine does only adds. */
+async function bestMs(parse: Parse, text: string, enoughMs = 0): Promise<number> {
   let best = Infinity;
-  for (let goes = 0; goes < 5; goes += 1) {
+  for (let goes = 0; goes < 5 && best > enoughMs; goes += 1) {
     const startedMs = performance.now();
     await go(parse, text);
     best = Math.min(best, performance.now() - startedMs);
@@ -234,99 +232,10 @@ const bound = (smallMs: number): number => Math.max(smallMs, floorMs) * most;
 for (const [title, parts, make, parse] of rows) {
   test(`${title}: sixteen times as many take no more than some sixteen times as long`, async () => {
     const [few, many] = [make(parts), make(parts * factor)];
-    let [small, large] = [await bestMs(parse, few), await bestMs(parse, many)];
+    let small = await bestMs(parse, few);
+    let large = await bestMs(parse, many, bound(small));
     if (large > bound(small)) [small, large] = [await meanCpuMs(parse, few), await meanCpuMs(parse, many)];
 
     assert.ok(large <= bound(small), `${small} ms and ${large} ms`);
-  });
-}
-
-// Twice the input is twice the work, counted by the blocks of code that run: a busy machine changes nothing. What takes
-// V8's own loops longer (regular expressions) shows in growth.test.ts.
-
-const doubledView = (types: string, values: string): Buffer =>
-  Buffer.from(`{"function":"0x1::m::f","type_arguments":[${types}],"arguments":[${values}]}`);
-const readView = (text: string) => parseViewBody('application/json', doubledView('', text));
-const readTag = (text: string) => {
-  const tag = TypeTag.find(text);
-  return tag && TypeTag.format(tag);
-};
-const readJson = (text: string) => JsonValue.canonical(JsonValue.parse(text));
-
-/** Encodes a call of a function that takes `params`, with `type` as its type argument. */
-function encodeDoubled(params: readonly string[], values: string, types: readonly string[] = []) {
-  return encodeBy(moduleOf(params, types.length), { types, values: `[${values}]` });
-}
-
-const doubled: readonly (readonly [title: string, make: (n: number) => string, read: (text: string) => unknown])[] = [
-  ['arguments of a type tag', (n) => `0x1::a::B<${list(n, () => 'u8')}>`, readTag],
-  ['arguments of a type tag that is cut off', (n) => `0x1::a::B<${list(n, () => '0x1::c::D<u8>')}`, readTag],
-  [
-    'arguments of arguments',
-    (n) => `0x1::a::B<${list(n, () => `0x1::c::D<${list(8, () => 'vector<u8>')}>`)}>`,
-    readTag,
-  ],
-  ['blanks of a type tag', (n) => `0x1::a::B<${list(n, () => '  u8  ')}>`, readTag],
-  ['an open type tag', (n) => 'vector<'.repeat(n), readTag],
-  ['arguments of an ABI type', (n) => `0x1::a::B<${list(n, () => 'T0')}>`, (text) => findAbiType(text, new Steps())],
-  ['values of JSON', (n) => `[${list(n, () => '{"a":[1,true,null]}')}]`, readJson],
-  ['members of JSON', (n) => `{${list(n, (at) => `"k${at}":"v"`)}}`, readJson],
-  ['escapes of JSON', (n) => `"${'\\u0041\\n'.repeat(n)}"`, readJson],
-  ['characters of JSON', (n) => `["${'a'.repeat(n)}"]`, readJson],
-  ['digits of JSON', (n) => `[${'1'.repeat(n)}e]`, readJson],
-  ['blanks of JSON', (n) => `[${' '.repeat(n)}1${' '.repeat(n)}`, readJson],
-  ['brackets of JSON', (n) => list(n, () => '[[[[]]]]'), (text) => readJson(`[${text}]`)],
-  ['values of a view', (n) => list(n, () => '{"a":"0x1"}'), readView],
-  ['characters of a view', (n) => `"${'a'.repeat(n)}"`, readView],
-  [
-    'type arguments of a view',
-    (n) => list(n, () => '"0x1::a::B<u8>"'),
-    (text) => parseViewBody('application/json', doubledView(text, '')),
-  ],
-  ['values of a signing request', (n) => `[${list(n, () => '"1"')}]`, (text) => encodeDoubled(['vector<u64>'], text)],
-  ['bytes of a signing request', (n) => `"0x${'ab'.repeat(n)}"`, (text) => encodeDoubled(['vector<u8>'], text)],
-  ['a type argument', (n) => `0x1::a::B<${list(n, () => 'u8')}>`, (text) => encodeDoubled([], '', [text])],
-  [
-    'parameters',
-    (n) => list(n, () => '"1"'),
-    (text) =>
-      encodeDoubled(
-        text.split(',').map(() => 'u64'),
-        text,
-      ),
-  ],
-];
-
-await startCounting();
-
-async function workOf(read: (text: string) => unknown, text: string): Promise<number> {
-  return countWork(/\/src\/(?:encode|ledger|proxy\/routes)\//, async () => {
-    try {
-      await read(text);
-    } catch {
-      // Refusing takes work as well.
-    }
-  });
-}
-
-/** Between these two, inside of all bounds: beyond them less is read. */
-const [few, many] = [600, 1_200];
-/** Of twice as many; squared it would be 4. Counts differ by a tenth with what V8 has compiled. */
-const mostTimes = 2.6;
-
-/** The most of some goes. In the first ones V8 has not compiled every function for counts of blocks, and counts fewer. */
-async function settledWork(read: (text: string) => unknown, text: string): Promise<number> {
-  const goes: number[] = [];
-  while (goes.length < 6) goes.push(await workOf(read, text));
-  return Math.max(...goes);
-}
-
-for (const [title, make, read] of doubled) {
-  test(`${title}: twice as many are twice the work`, async () => {
-    await settledWork(read, make(many));
-    const [small, large] = [await settledWork(read, make(few)), await settledWork(read, make(many))];
-
-    assert.ok(small > 0);
-    assert.ok(large <= small * mostTimes, `${small} and ${large} blocks`);
   });
 }

@@ -148,6 +148,13 @@ class World {
   }
 }
 
+/** Streams at `head`, and a client that reads them from `cursor` on. */
+async function opened(head: number, cursor: number) {
+  const world = new World();
+  await world.beat(head);
+  return { world, client: await world.open({ cursor }) };
+}
+
 function resultOf(status: number, body: Buffer): ReadResult {
   const source = { kind: 'upstream', name: 'one', isCollapsed: false, tookMs: 7, retryAfter: undefined } as const;
   return { entry: { status, body, lifetimeMs: status === 200 ? 1 : 0 }, isProvisional: false, source } as ReadResult;
@@ -233,9 +240,7 @@ test('a page that the tail has lost, or does not get, is read', async () => {
 });
 
 test('transactions above the shared state are not sent, though a node has them', async () => {
-  const world = new World();
-  await world.beat(149);
-  const client = await world.open({ cursor: 120 });
+  const { world, client } = await opened(149, 120);
   world.answer = () => {
     world.head = 180n;
     return undefined;
@@ -332,9 +337,7 @@ test('a rollback between two steps of a stream that catches up comes ahead of wh
 });
 
 test('nothing is sent, or asked of nodes, while histories are compared', async () => {
-  const world = new World();
-  await world.beat(149);
-  const client = await world.open({ cursor: 150 });
+  const { world, client } = await opened(149, 150);
   await world.follow(140, 150);
   await world.beat();
   world.fleet.generation += 1;
@@ -348,9 +351,7 @@ test('nothing is sent, or asked of nodes, while histories are compared', async (
 });
 
 test('a rollback to the genesis empties the last id', async () => {
-  const world = new World();
-  await world.beat(4);
-  const client = await world.open({ cursor: 0 });
+  const { world, client } = await opened(4, 0);
   await world.follow(0, 5);
   await world.beat();
   world.tail.rollBack(v(0));
@@ -359,9 +360,7 @@ test('a rollback to the genesis empties the last id', async () => {
 });
 
 test('a page that was asked for before the ledger was replaced, or is of another history, is not sent', async () => {
-  const world = new World();
-  await world.beat(299);
-  const client = await world.open({ cursor: 150 });
+  const { world, client } = await opened(299, 150);
   world.answer = () => {
     world.fleet.generation += 1;
     return undefined;
@@ -399,9 +398,7 @@ test('a purge while a page is read takes it from no stream that waits for it, an
 });
 
 test('a page in flight at a rollback is neither sent nor kept', async () => {
-  const world = new World();
-  await world.beat(599);
-  const client = await world.open({ cursor: 450 });
+  const { world, client } = await opened(599, 450);
   const held = Promise.withResolvers<void>();
   world.answer = async (read) => {
     const result = resultOf(200, world.bodyOf(read));
@@ -513,9 +510,7 @@ test('transactions of more than a mebibyte are streamed out of pages, as all are
 });
 
 test('the first transaction after a rest is waited for in the tail', async () => {
-  const world = new World();
-  await world.beat(149);
-  const client = await world.open({ cursor: 149 });
+  const { world, client } = await opened(149, 149);
   await world.follow(140, 150);
   for (let beats = 0; beats < 30; beats += 1) await world.beat();
   const { length } = world.asked;
@@ -527,9 +522,7 @@ test('the first transaction after a rest is waited for in the tail', async () =>
 });
 
 test('what nodes have pruned ends a stream with their answer', async () => {
-  const world = new World();
-  await world.beat(299);
-  const client = await world.open({ cursor: 150 });
+  const { world, client } = await opened(299, 150);
   world.answer = () => resultOf(410, Buffer.from('{"error_code":\n"version_pruned"}'));
   await world.beat();
   assert.equal(client.ended, 'pruned');
@@ -539,9 +532,7 @@ test('what nodes have pruned ends a stream with their answer', async () => {
 });
 
 test('a failed page is read again, ever later', async () => {
-  const world = new World();
-  await world.beat(249);
-  const client = await world.open({ cursor: 190 });
+  const { world, client } = await opened(249, 190);
   const failures: (() => ReadResult | Error)[] = [
     () => noNode,
     () => resultOf(503, Buffer.from('{}')),
