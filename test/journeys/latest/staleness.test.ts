@@ -302,7 +302,7 @@ for (const way of ['fast path', 'server', 'HTTP/2'] as const) {
           assert.ok(version >= newest, `${path} by ${boundMs} ms: ${version} after ${newest}`);
           newest = version;
           versions.add(version);
-          await sleep(5);
+          await sleep(15);
         }
         return { boundMs, path, header, states: versions.size };
       }),
