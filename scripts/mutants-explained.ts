@@ -26,6 +26,7 @@ const aboveHead = [
   'if (this.#head !== undefined && version > this.#head) return;',
   'return version !== undefined && this.#head !== undefined && version > this.#head;',
 ];
+const cacheOfHeaders = 'what the cache of headers holds, which is a shortcut';
 const textAlone = 'a text of the log or the status page alone';
 const shortcut = 'spares the usual case the work, with the same result';
 
@@ -639,6 +640,22 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
       reason: typesAlone,
       lines: ['if (first === undefined || nodes.every((node) => weightOf(node) === weightOf(first))) return nodes;'],
     },
+  },
+  'src/proxy/http/negotiate.ts': {
+    "acceptEncoding === '' => false": shortcut,
+    '\'\' => "Stryker was here!"': {
+      reason: 'an empty header accepts no coding anyway, and a text that is split has a first part',
+      lines: [
+        "if (acceptEncoding === undefined || acceptEncoding === '' || acceptEncoding.length > longestEncodings) return none;",
+        "const [name = '', ...parameters] = entry.split(';').map((part) => part.trim());",
+      ],
+    },
+    'known !== undefined => false': shortcut,
+    'chosen.size >= 256 => true': cacheOfHeaders,
+    'chosen.size >= 256 => false': cacheOfHeaders,
+    'chosen.size >= 256 => chosen.size > 256': cacheOfHeaders,
+    'chosen.size >= 256 => chosen.size < 256': cacheOfHeaders,
+    'ifNoneMatch === tag => false': shortcut,
   },
   'src/proxy/http/target.ts': {
     "target.startsWith('/') => false": shortcut,

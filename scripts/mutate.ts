@@ -38,6 +38,7 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/ledger/lib/near-miss.ts': ['test/ledger/lib/near-miss.test.ts'],
   'src/ledger/version.ts': ['test/ledger/words.test.ts'],
   'src/ledger/lib/spans.ts': ['test/ledger/lib/spans.test.ts'],
+  'src/proxy/http/negotiate.ts': ['test/proxy/http/negotiate.test.ts'],
   'src/proxy/http/target.ts': ['test/proxy/routes/target.test.ts'],
   'src/proxy/reads/demand.ts': ['test/proxy/reads/demand.test.ts'],
   'src/proxy/routes/target.ts': ['test/proxy/routes/target.test.ts'],

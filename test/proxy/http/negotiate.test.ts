@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answerForm, chooseCoding, matchesTag } from '../../../src/proxy/http/negotiate.ts';
+import type { CachedResponse } from '../../../src/cache/index.ts';
+import {
+  answerForm,
+  chooseCoding,
+  conditionalTag,
+  matchesTag,
+  readAccept,
+  wantsEvents,
+} from '../../../src/proxy/http/negotiate.ts';
 import { cpuMs } from '../../support/cpu-time.ts';
 import { heldBytes } from '../../support/heap.ts';
 
@@ -118,3 +126,30 @@ for (const [name, read, member, longest] of bounded) {
     }
   });
 }
+
+test('an event stream is wanted where it is the first of the known media types', () => {
+  const values = [
+    ['text/event-stream', true],
+    ['text/html, Text/Event-Stream, application/json', true],
+    ['application/json, text/event-stream', false],
+    ['application/x-bcs,text/event-stream', false],
+    ['text/event-stream;q=1', false],
+    [undefined, false],
+  ] as const;
+  for (const [accept, wants] of values) assert.equal(wantsEvents(accept), wants, accept);
+});
+
+test('what a client accepts is its Accept up to 1,024 characters, and its codings', () => {
+  assert.deepEqual(readAccept({}), { accept: '', codings: [] });
+  const [longest, codings] = ['a'.repeat(1_024), ['br', 'gzip']];
+  assert.deepEqual(readAccept({ accept: longest, 'accept-encoding': 'gzip, br' }), { accept: longest, codings });
+  assert.deepEqual(readAccept({ accept: `${longest}a` }), { accept: undefined, codings: [] });
+});
+
+test('each coding has a tag of its own, and only a success with a digest is compared by it', () => {
+  const entry = { digest: 'abc', status: 200 } as CachedResponse;
+  assert.deepEqual([conditionalTag(entry, undefined), conditionalTag(entry, 'br')], ['"abc"', '"abc-br"']);
+  for (const other of [{ digest: '' }, { status: 404 }])
+    assert.equal(conditionalTag({ ...entry, ...other }, undefined), undefined);
+  assert.deepEqual([matchesTag('*', undefined), matchesTag(undefined, '"abc"')], [false, false]);
+});
