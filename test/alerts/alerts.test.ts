@@ -2,20 +2,19 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { catalogue, type Described } from '../../scripts/metrics-catalogue.ts';
 import { hurried } from '../../scripts/ops/rules.ts';
+import { combinations } from '../../src/metrics/family.ts';
+import { until } from '../support/eventually.ts';
+import { listen } from '../support/listen.ts';
+import { noPrometheus, prometheus } from '../support/prometheus.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-import {
-  alertingRules,
-  alertsFile,
-  noPromtool,
-  promtool,
-  recordingRules,
-  recordingRulesFile,
-  ruleTests,
-} from './rule-files.ts';
+import { dashboard, dashboardExpressions, type Chosen } from './dashboard.ts';
+import { alertingRules, alertsFile, noPromtool, promtool, recordingRules, recordingRulesFile, ruleTests } from './rule-files.ts';
 
 const names = [...new Set(alertingRules.map(({ alert }) => alert))];
 
@@ -113,5 +112,152 @@ test('in the rules that are shipped every time is found', () => {
 
     assert.doesNotMatch(text, /^\s*for: \d+[mhd]/m);
     assert.doesNotMatch(text, /\[\d+[mhd]\]|offset \d+[mhd]/);
+  }
+});
+
+// The dashboard is in order. `npm run ops:check` evaluates its expressions on a Prometheus with data.
+
+const families = new Map(catalogue().flatMap(({ families }) => families.map((family) => [family.name, family])));
+/** Two values of each variable, as the config names nodes, plans and keys. */
+const two: Readonly<Record<string, readonly [string, string]>> = {
+  upstream: ['full-a', 'archive'],
+  plan: ['free', 'paid'],
+  key: ['wallet-a', 'wallet-b'],
+};
+const panels = dashboard.panels.filter(({ type }) => type !== 'row');
+
+test('it is of the form of Grafana 10, and can be narrowed down by data source, job, replica, node, plan and key', () => {
+  assert.equal(dashboard.schemaVersion, 39);
+  const variables = dashboard.templating.list.map(({ name, multi = false }) => [name, multi]);
+  assert.deepEqual(variables, [
+    ['datasource', false],
+    ['job', true],
+    ['instance', true],
+    ['upstream', true],
+    ['plan', true],
+    ['key', true],
+  ]);
+});
+
+test('each panel has an id of its own, a description, a unit, thresholds, and a legend for each line', () => {
+  assert.equal(new Set(dashboard.panels.map(({ id }) => id)).size, dashboard.panels.length);
+  for (const { title, description = '', fieldConfig, targets = [] } of panels) {
+    assert.ok(description.length > 10, title);
+    assert.ok(fieldConfig?.defaults.unit !== undefined && fieldConfig.defaults.thresholds !== undefined, title);
+    assert.ok(targets.length > 0, title);
+    for (const { legendFormat } of targets) assert.notEqual(legendFormat, '', title);
+    assert.equal(new Set(targets.map(({ refId }) => refId)).size, targets.length, title);
+  }
+});
+
+test('panels do not lie on each other, and fit on the screen', () => {
+  for (const [index, { title, gridPos: one }] of dashboard.panels.entries()) {
+    assert.ok(one.x + one.w <= 24, title);
+    for (const { title: otherTitle, gridPos: other } of dashboard.panels.slice(index + 1)) {
+      const apart =
+        one.x + one.w <= other.x ||
+        other.x + other.w <= one.x ||
+        one.y + one.h <= other.y ||
+        other.y + other.h <= one.y;
+      assert.ok(apart, `${title} and ${otherTitle}`);
+    }
+  }
+});
+
+/** Matchers of the variables that a family has labels for. */
+function matchersOf(name: string): readonly string[] {
+  const family = families.get(name) ?? families.get(name.replace(/_(?:bucket|count|sum)$/, ''));
+  assert.ok(family !== undefined, name);
+  return ['job', 'instance', ...Object.keys(family.labels).filter((label) => label in two)].map(
+    (label) => `${label}=~"$${label}"`,
+  );
+}
+
+test('every expression uses the chosen replicas, nodes, plans and keys, and the rate interval of Grafana', () => {
+  for (const { title, targets = [] } of panels) {
+    for (const { expr } of targets) {
+      for (const [selector, name = ''] of expr.matchAll(/\b((?:ledgergate|process|nodejs)_\w+)(?:\{[^}]*\})?/g)) {
+        for (const matcher of matchersOf(name)) assert.ok(selector.includes(matcher), `${title}: ${selector}`);
+      }
+      assert.doesNotMatch(expr, /\[\d/, title);
+    }
+  }
+});
+
+test('Prometheus understands every expression', { skip: noPromtool }, (t) => {
+  const folder = temporaryFolder(t);
+  const expressions = dashboardExpressions('5m');
+  const rules = expressions.map(({ expr }, index) => ({ record: `panel:${index}`, expr }));
+  // JSON is YAML.
+  const file = join(folder, 'panels.yaml');
+  writeFileSync(file, JSON.stringify({ groups: [{ name: 'panels', rules }] }));
+
+  const { status, output } = promtool('check', 'rules', file);
+
+  assert.equal(status, 0, output);
+  assert.match(output, new RegExp(`${expressions.length} rules found`));
+});
+
+/** Values of a label that is not closed. */
+function openValuesOf(label: string): readonly string[] {
+  return two[label === 'other' ? 'upstream' : label] ?? ['200', '503'];
+}
+
+/** Every series of a family; open labels have two values. All grow by `step`. */
+function linesOf({ name, type, labels, buckets }: Described, step: number): string {
+  const closed = Object.entries(labels).map(([label, values]) => [
+    label,
+    typeof values === 'string' ? openValuesOf(label) : values,
+  ]);
+  const line = (suffix: string, pairs: object, value: number): string => {
+    const text = Object.entries(pairs).map(([label, of]) => `${label}="${String(of)}"`);
+    return `${name}${suffix}{${text.join(',')}} ${value}\n`;
+  };
+  const series = combinations(Object.fromEntries(closed) as Record<string, readonly string[]>).map((of) => {
+    if (buckets === undefined) return line('', of, type === 'gauge' ? 1 : step);
+    const cumulative = [...buckets, '+Inf'].map((le, at) => line('_bucket', { ...of, le }, step * (at + 1)));
+    return [...cumulative, line('_sum', of, step), line('_count', of, step * cumulative.length)].join('');
+  });
+  return `# TYPE ${name} ${type}\n${series.join('')}`;
+}
+
+interface Series {
+  readonly metric: Readonly<Record<string, string>>;
+  readonly value: readonly [time: number, value: string];
+}
+
+test('every expression has data, of all nodes, plans and keys, and of one alone', { skip: noPrometheus }, async (t) => {
+  let step = 0;
+  const server = createServer((_request, response) => {
+    step += 1;
+    response.end([...families.values()].map((family) => linesOf(family, step)).join(''));
+  });
+  const scraper = await prometheus(t, `http://127.0.0.1:${await listen(t, server)}/metrics`, '2s');
+  // A rate takes two values, and a scrape of every series a while.
+  await until(() => step > 2);
+  const dataOf = async (chosen: Chosen): Promise<readonly (readonly Series[])[]> =>
+    Promise.all(
+      dashboardExpressions('1m', chosen).map(
+        async ({ expr }) => (await scraper.until('query', { query: expr })) as readonly Series[],
+      ),
+    );
+
+  const all = await dataOf({});
+  const one = await dataOf({ upstream: 'full-a', plan: 'free', key: 'wallet-a' });
+
+  for (const [index, { title }] of dashboardExpressions('1m').entries()) {
+    const labels = (of: readonly (readonly Series[])[]) =>
+      (of[index] ?? []).flatMap(({ metric }) => Object.entries(metric).filter(([label]) => label in two));
+    assert.ok(
+      all[index]?.some(({ value: [, value] }) => Number.isFinite(Number(value))),
+      title,
+    );
+    assert.ok(
+      one[index]?.some(({ value: [, value] }) => Number.isFinite(Number(value))),
+      title,
+    );
+    for (const [label, value] of labels(one)) assert.equal(value, two[label]?.[0], title);
+    const others = new Set(labels(all).map(([, value]) => value));
+    assert.equal(others.size, new Set(labels(all).map(([label]) => label)).size * 2, title);
   }
 });

@@ -4,17 +4,9 @@ import { existsSync, globSync, readdirSync, readFileSync, statSync } from 'node:
 import { join } from 'node:path';
 import process from 'node:process';
 import { after, before, test, type TestContext } from 'node:test';
+import { validate } from 'dockerfile-utils';
 import { start } from '../commands/command-line.ts';
-import {
-  buildStages,
-  dockerfile,
-  installMs,
-  isOffline,
-  parseStages,
-  root,
-  wordsOf,
-  type Built,
-} from '../support/dockerfile.ts';
+import { buildStages, dockerfile, installMs, isOffline, parseStages, root, wordsOf, type Built, contextPaths, parseCopy } from '../support/dockerfile.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { assertRuns } from '../support/runs.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -108,4 +100,58 @@ imageTest('environment variables alone start it, reachable from other containers
   assert.equal(reply.headers.get('x-aptos-ledger-version'), '900');
   assert.equal(metrics.status, 200);
   assert.equal((await gateway.ended).code, 0);
+});
+
+// The Dockerfile meets the rules for an image of a public service.
+
+const [builds, runs] = stages;
+const json = (name: string) => JSON.parse(readFileSync(join(root, name), 'utf8'));
+
+test('the linter has nothing against it', () => {
+  assert.deepEqual(validate(dockerfile), []);
+});
+
+test('base images are pinned by digest, and the Node that builds is the locked one', () => {
+  for (const { image } of stages) assert.match(image, /@sha256:[0-9a-f]{64}$/);
+  assert.equal(
+    /^node:(\d+\.\d+\.\d+)-/.exec(builds?.image ?? '')?.[1],
+    json('package-lock.json').packages['node_modules/node'].version,
+  );
+  assert.match(runs?.image ?? '', /^gcr\.io\/distroless\/nodejs26-/);
+});
+
+test('the image runs as an unprivileged user, in production, and its build runs no program', () => {
+  assert.ok(runs !== undefined);
+  assert.deepEqual(wordsOf(runs, 'USER'), ['65532:65532']);
+  assert.deepEqual(wordsOf(runs, 'ENV'), ['NODE_ENV=production']);
+  assert.deepEqual(wordsOf(runs, 'EXPOSE'), ['8080', '9090']);
+  assert.ok(runs.instructions.every(({ name }) => name !== 'RUN' && name !== 'ADD'));
+});
+
+test('the health check and the start are without a shell, which the image has not got', () => {
+  assert.ok(runs !== undefined);
+  const program = ['/nodejs/bin/node', '/app/bin/ledgergate.js'];
+
+  assert.deepEqual(wordsOf(runs, 'ENTRYPOINT'), program);
+  assert.deepEqual(wordsOf(runs, 'HEALTHCHECK'), [...program, 'health']);
+});
+
+test('labels name the product and its version', () => {
+  const labels = runs?.instructions.find(({ name }) => name === 'LABEL')?.rest ?? '';
+
+  for (const label of ['title', 'description', 'licenses', 'version', 'revision', 'created', 'base.name']) {
+    assert.ok(labels.includes(`org.opencontainers.image.${label}=`), label);
+  }
+  assert.ok(dockerfile.includes(`ARG VERSION=${json('package.json').version}\n`));
+  assert.ok(runs?.image.startsWith(`${/base\.name="([^"]+)"/.exec(labels)?.[1]}@`));
+});
+
+test('the context is what is copied, and no more', () => {
+  const copied = stages.flatMap(({ instructions }) => {
+    const copies = instructions.filter(({ name }) => name === 'COPY').map(({ rest }) => parseCopy(rest));
+    return copies.filter(({ from }) => from === undefined).flatMap(({ sources }) => sources);
+  });
+
+  assert.deepEqual([...new Set(copied)].sort(), [...contextPaths()].sort());
+  for (const path of copied) assert.ok(existsSync(join(root, path)), path);
 });

@@ -18,9 +18,9 @@ async function warm(t: TestContext, hedge: Config['upstream']['hedge'] | 'off' =
     full: [first, second],
     config: { upstream: { hedge: hedge === 'off' ? undefined : hedge } },
   });
-  for (let version = 60_000; version < 60_030; version += 1)
-    assert.equal((await gateway.get(probeAt(version))).status, 200);
-  return { first, second, gateway };
+  const get = pooledGet(t, gateway);
+  for (let version = 60_000; version < 60_030; version += 1) assert.equal((await get(probeAt(version))).status, 200);
+  return { first, second, gateway, get };
 }
 
 const hedges = (gateway: TestGateway, outcome: string): Promise<number> =>
@@ -48,11 +48,10 @@ test('another node answers a read that one is slow to answer, and the slow attem
 });
 
 test('a node whose reads others answer first is passed over, and the hedges end', async (t) => {
-  const { first, gateway } = await warm(t);
+  const { first, gateway, get } = await warm(t);
   first.faults.add({ kind: 'hang' }, { when: ({ route }) => route === 'resource' });
 
-  for (let version = 70_000; version < 70_040; version += 1)
-    assert.equal((await gateway.get(probeAt(version))).status, 200);
+  for (let version = 70_000; version < 70_040; version += 1) assert.equal((await get(probeAt(version))).status, 200);
 
   const sample = 'ledgergate_upstream_ejections_total{upstream="full-0",class="head",reason="outpaced"}';
   assert.equal(await gateway.metric(sample), 1);
@@ -66,13 +65,13 @@ test('a node whose reads others answer first is passed over, and the hedges end'
 });
 
 test('hedges are a share of all reads, even when all are slow', async (t) => {
-  const { first, second, gateway } = await warm(t, { quantile: 0.95, share: 0.02 });
+  const { first, second, gateway, get } = await warm(t, { quantile: 0.95, share: 0.02 });
   // Slow enough to be hedged each time, and answering now and then so that it is not passed over.
   let turn = 0;
   first.faults.add({ kind: 'latency', ms: 40 }, { when: ({ route }) => route === 'resource' && (turn += 1) % 3 !== 0 });
 
   const reads = 120;
-  for (let index = 0; index < reads; index += 1) assert.equal((await gateway.get(probeAt(70_000 + index))).status, 200);
+  for (let index = 0; index < reads; index += 1) assert.equal((await get(probeAt(70_000 + index))).status, 200);
 
   const sent = (await hedges(gateway, 'won')) + (await hedges(gateway, 'lost'));
   assert.ok(sent > 0 && sent <= 20 + (reads + 30) * 0.02, `${sent} hedges`);
