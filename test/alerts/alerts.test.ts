@@ -14,7 +14,15 @@ import { listen } from '../support/listen.ts';
 import { noPrometheus, prometheus } from '../support/prometheus.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { dashboard, dashboardExpressions, type Chosen } from './dashboard.ts';
-import { alertingRules, alertsFile, noPromtool, promtool, recordingRules, recordingRulesFile, ruleTests } from './rule-files.ts';
+import {
+  alertingRules,
+  alertsFile,
+  noPromtool,
+  promtool,
+  recordingRules,
+  recordingRulesFile,
+  ruleTests,
+} from './rule-files.ts';
 
 const names = [...new Set(alertingRules.map(({ alert }) => alert))];
 

@@ -6,7 +6,18 @@ import process from 'node:process';
 import { after, before, test, type TestContext } from 'node:test';
 import { validate } from 'dockerfile-utils';
 import { start } from '../commands/command-line.ts';
-import { buildStages, dockerfile, installMs, isOffline, parseStages, root, wordsOf, type Built, contextPaths, parseCopy } from '../support/dockerfile.ts';
+import {
+  buildStages,
+  dockerfile,
+  installMs,
+  isOffline,
+  parseStages,
+  root,
+  wordsOf,
+  type Built,
+  contextPaths,
+  parseCopy,
+} from '../support/dockerfile.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { assertRuns } from '../support/runs.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';

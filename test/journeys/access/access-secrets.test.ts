@@ -12,7 +12,15 @@ import { configFile } from '../../config/config-file.ts';
 import { askExplain, askPurge } from '../../support/admin.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { fetchReply, testGateway, type LogLine, type Reply, nodeAndGateway, probeAt, type TestGateway } from '../../support/gateway.ts';
+import {
+  fetchReply,
+  testGateway,
+  type LogLine,
+  type Reply,
+  nodeAndGateway,
+  probeAt,
+  type TestGateway,
+} from '../../support/gateway.ts';
 import { jwtConfig, signingKey, testIssuer, tokenOf } from '../../support/issuer.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 import { askLog, changesLog } from '../../support/log-changes.ts';
@@ -487,6 +495,6 @@ test("tenant and plan are logged, and an exception's place without its message",
   const faults = lines.filter(({ msg }) => msg === 'a fault of the gateway');
   assert.ok(faults.length >= 10 && faults.length < 20, `${faults.length} lines`);
   assert.deepEqual([faults[0]?.['level'], faults[0]?.['name']], [50, 'RangeError']);
-  assert.match(String(faults[0]?.['at']), /access-log\.test\.ts:\d+/);
+  assert.match(String(faults[0]?.['at']), /access-secrets\.test\.ts:\d+/);
   assert.doesNotMatch(JSON.stringify(lines), new RegExp(`never said|${key.text}`));
 });
