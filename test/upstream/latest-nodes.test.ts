@@ -21,7 +21,7 @@ const refusal = new GatewayError('unavailable', 'refused');
 /** A node without connections, as reads of the newest state see it. */
 function nodeOf(name: string, version: number) {
   const window = { info: infoAt(Math.max(0, version)), observedAtMs: 4_000 };
-  return { name, head: BigInt(version), isTrusted: true, providesNewest: true, window, newest: { succeed: nothing } };
+  return { name, head: BigInt(version), isTrusted: true, failsNewest: false, window, newest: { succeed: nothing } };
 }
 
 function nothing(): void {
@@ -72,7 +72,7 @@ function stepsOf(t: TestContext, changed: Partial<LatestOptions>, comparesHeads:
     const [name = '', version = '', ...words] = (looks.shift() ?? 'refused').split(':');
     if (words.includes('leaves')) client.abort(new Error('left'));
     const upstream = nodes.get(name);
-    if (version === 'fails' && upstream !== undefined) upstream.providesNewest = false;
+    if (version === 'fails' && upstream !== undefined) upstream.failsNewest = true;
     if (upstream === undefined || version === 'fails') return Promise.reject(refusal);
     const status = Number(words.find((word) => /^\d+$/.test(word)) ?? 200);
     if (version === 'none') return Promise.resolve({ status, info: undefined, body: Buffer.from('{}'), upstream });
@@ -118,8 +118,8 @@ function stepsOf(t: TestContext, changed: Partial<LatestOptions>, comparesHeads:
   };
   return {
     node: (...texts: readonly string[]) => texts.forEach(move),
-    untrusted: (name: string) => void Object.assign(nodes.get(name) ?? {}, { isTrusted: false, providesNewest: false }),
-    failing: (name: string) => void Object.assign(nodes.get(name) ?? {}, { providesNewest: false }),
+    untrusted: (name: string) => void Object.assign(nodes.get(name) ?? {}, { isTrusted: false, failsNewest: true }),
+    failing: (name: string) => void Object.assign(nodes.get(name) ?? {}, { failsNewest: true }),
     head: (version: number) => (fleet.head = infoAt(version)),
     headless: () => (fleet.head = undefined),
     now: (ms: number) => (nowMs = ms),
