@@ -110,7 +110,7 @@ test('410s, 503s and a used-up allowance are problems', async (t) => {
   // A busy machine makes no answer late: every 503 is one of the allowance.
   const gateway = await testGateway(t, { full: limited, config: { upstream: patient } });
 
-  const replies = await Promise.all(Array.from({ length: 160 }, (_, version) => gateway.get(at(version))));
+  const replies = await Promise.all(Array.from({ length: 400 }, (_, version) => gateway.get(at(version))));
 
   const { problems } = await statusOf(gateway);
   const count = (wanted: number) => replies.filter(({ status }) => status === wanted).length;
