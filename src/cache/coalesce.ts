@@ -1,5 +1,6 @@
 import { type CancelSignal, CancelToken, GatewayError } from '../ledger/index.ts';
 import type { Span } from '../metrics/index.ts';
+import { textHash } from './text-hash.ts';
 
 /** One caller of a load. */
 export interface FlightCaller {
@@ -15,10 +16,7 @@ type Load<T> = (signal: CancelSignal, span: Span | undefined) => Promise<T>;
 
 const nothing = (): void => undefined;
 
-/**
- * A load in flight, and its callers in the order of arrival: the first one leads. A class, like `Waiter`: V8 counts how many
- * objects of a literal outlive a collection, and would allocate all work of a miss where only a full collection frees it.
- */
+/** A load in flight, and its callers in the order of arrival: the first one leads. */
 class Flight<T> {
   readonly key: string;
   /** See `FlightTable`. */
@@ -113,7 +111,7 @@ export class Coalescer<T> {
         this.#end(flight);
         span?.end();
         let isLeader = true;
-        for (const waiter of taken(flight)) {
+        for (const waiter of waitersOf(flight)) {
           release(waiter);
           waiter.land(value, isLeader);
           isLeader = false;
@@ -123,7 +121,7 @@ export class Coalescer<T> {
         this.#end(flight);
         span?.fail(stop.aborted ? 'abandoned' : 'failed');
         span?.end();
-        for (const waiter of taken(flight)) this.#fail(flight, waiter, error);
+        for (const waiter of waitersOf(flight)) this.#fail(flight, waiter, error);
       },
     );
   }
@@ -156,10 +154,8 @@ const rows = 4096;
 /** One for each process, because clients choose parts of keys: none can choose its row. */
 const seed = Math.trunc(Math.random() * 2 ** 32);
 
-/** FNV-1a of the key. */
 function rowOf(key: string): number {
-  let hash = seed;
-  for (let at = 0; at < key.length; at += 1) hash = Math.imul(hash ^ key.charCodeAt(at), 0x01000193);
+  const hash = textHash(key, 0, key.length, seed);
   return (hash ^ (hash >>> 16)) & (rows - 1);
 }
 
@@ -204,11 +200,9 @@ function begun<T>(begin: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Emptied: V8's old tables of a Map keep flights, with all that they refer to, until the next full collection. */
-function taken<T>(flight: Flight<T>): readonly Waiter<T>[] {
-  const all = flight.waiters.filter((waiter) => waiter !== undefined);
-  flight.waiters.length = 0;
-  return all;
+/** The callers that have not left. A copy, because one may begin another flight. */
+function waitersOf<T>({ waiters }: Flight<T>): readonly Waiter<T>[] {
+  return waiters.filter((waiter) => waiter !== undefined);
 }
 
 function release<T>({ caller, onAbort, wait }: Waiter<T>): void {

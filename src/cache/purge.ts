@@ -5,6 +5,7 @@
 import { Address } from '../ledger/index.ts';
 import { digestMark, keyOn, keyText, type CacheKey } from './key.ts';
 import { kinds, operations, type Operation } from './kinds.ts';
+import { textHash } from './text-hash.ts';
 
 /** The reads that a purge drops. */
 export type PurgeScope =
@@ -91,14 +92,9 @@ function accountMark(page: string): number {
   return markOf(page, operationAt, subjectAt, page.indexOf('/', subjectAt));
 }
 
-/** FNV-1a of the text up to `end`, then from `from` to `to`, without a copy: each store computes two. */
+/** Hash of the text up to `end`, then from `from` to `to`, without a copy: each store computes two. */
 function markOf(text: string, end = text.length, from = end, to = end): number {
-  let mark = 0x811c9dc5;
-  const length = end + to - from;
-  for (let index = 0; index < length; index += 1) {
-    mark = Math.imul(mark ^ text.charCodeAt(index < end ? index : index - end + from), 0x01000193);
-  }
-  return mark >>> 0;
+  return textHash(text, from, to, textHash(text, 0, end)) >>> 0;
 }
 
 /** A predicate: whether a key is within the scope. */

@@ -47,7 +47,7 @@ export interface Awaited {
 /** Reads an answer from a node. `span`: the parent of the spans that the load begins. */
 export type AnswerLoad = (signal: CancelSignal, span: Span | undefined) => Promise<Loaded>;
 
-/** State of a load in flight, which a purge changes. A class, as `Flight` is. */
+/** State of a load in flight, which a purge changes. */
 class RunningLoad {
   readonly key: CacheKey;
   /** Its index in `RunningLoads`. */
@@ -203,9 +203,10 @@ export class ReadThrough {
 
   /** Without tiers behind memory: a load without an async function, which would cost each miss 1.5 kB. */
   #loadAlone(key: CacheKey, load: AnswerLoad, signal: CancelSignal, span: Span | undefined): Promise<Loaded> {
+    const loading = load(signal, span);
     const running = new RunningLoad(key);
     this.#running.add(running);
-    return load(signal, span).then(
+    return loading.then(
       (loaded) => {
         this.#running.delete(running);
         return this.#kept(running, loaded, alone);

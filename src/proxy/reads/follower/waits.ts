@@ -41,7 +41,7 @@ interface Pending {
   readonly purges: number;
 }
 
-/** One caller of `wait_by_hash`. A class, as `Flight` is. */
+/** One caller of `wait_by_hash`. */
 class Waiter {
   readonly read: Read;
   readonly caller: Caller;
