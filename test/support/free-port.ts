@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto';
+import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
@@ -9,17 +10,23 @@ import { createServer } from 'node:net';
 const ports = { from: 10_000, count: 10_000 };
 const mostTries = 100;
 
-/** A port of 127.0.0.1 that no server listens on at the moment. */
+/** A port of 127.0.0.1 that no server listens on, and that no other call gets until this process ends. */
 export async function freePort(): Promise<number> {
   for (let tries = 1; ; tries += 1) {
     const port = ports.from + randomInt(ports.count);
-    const probe = createServer().listen(port, '127.0.0.1');
+    // The UDP port of that number, which no server here takes, reserves it among all processes of tests: a server takes
+    // its TCP port a second after the probe.
+    const reservation = createSocket('udp4').bind(port, '127.0.0.1');
+    const probe = createServer();
     try {
-      await once(probe, 'listening');
+      await once(reservation, 'listening');
+      await once(probe.listen(port, '127.0.0.1'), 'listening');
     } catch (error) {
+      reservation.close();
       if (tries === mostTries) throw error;
       continue;
     }
+    reservation.unref();
     probe.close();
     await once(probe, 'close');
     return port;
