@@ -27,6 +27,9 @@ export default async function* report(source: AsyncIterable<TestEvent>): AsyncGe
     const { type, data } = event;
     if (type === 'test:stdout' || type === 'test:stderr') yield `${isTerminal ? '\r\u001b[K' : ''}${data.message}`;
     if (type === 'test:diagnostic' && data.nesting === 0 && data.file === undefined) closing.push(data.message);
+    // An error outside of all tests: the file's failure has no text of its own.
+    if (type === 'test:diagnostic' && data.file !== undefined && data.message.startsWith('Error: '))
+      yield line(`${relative(process.cwd(), data.file)}: ${data.message}`);
     // Node's reporter asks for the start of what it reports.
     if (type === 'test:fail' && !isParent(data)) failures.push({ type: 'test:start', data }, event);
     // Other events come in the order of the files: one slow file would hold the count of all others.
