@@ -17,6 +17,8 @@ function struct(name: string, generics: number, fields: readonly (readonly [name
 
 const tooMuch = { kind: 'forward', reason: 'too many steps' };
 
+await startCounting();
+
 test('a chain of structs whose type argument grows eightfold with each is left to a node', async () => {
   const last = 10;
   const shared = `0xcafe::m::P<${Array.from({ length: 8 }, () => 'T0').join()}>`;
@@ -80,8 +82,6 @@ const files = /\/src\/(?:encode|ledger)\//;
 const perStep = 10;
 const perCharacter = 8;
 const perRequest = 2_500;
-
-await startCounting();
 
 async function assertCounted(made: WorkCase, title: string): Promise<void> {
   const run: { steps?: number } = {};

@@ -18,6 +18,15 @@ import { encodeRequest, submission } from '../../support/submission.ts';
 import { authority } from '../../support/tls.ts';
 import { metric } from '../../support/workers.ts';
 
+const node = await fakeNode({ after }, { head: 900n });
+const root = authority({ after });
+const tls = { listen: { host: '127.0.0.1', port: 0, tls: root.certify('served') } };
+/** For the tests, one after the other: without TLS, and with it. */
+const gateways = await Promise.all([
+  gatewayProcess({ after }, { full: [node] }),
+  gatewayProcess({ after }, { full: [node], config: tls }),
+]);
+
 const nested = (depth: number): string => '['.repeat(depth) + ']'.repeat(depth);
 const type = (depth: number): string => `${'vector<'.repeat(depth)}u8${'>'.repeat(depth)}`;
 const wide = `0x1::a::B<${Array.from({ length: 800 }, () => '0x1::aptos_coin::AptosCoin').join(', ')}>`;
@@ -264,15 +273,6 @@ function judge(t: TestContext, gateway: GatewayProcess, { hitsMs, hitsCpuMs, hit
   const usual = quantile(hitsCpuMs, 0.9);
   assert.ok(usual < 100, `a tenth of the hits took ${usual} ms of the gateway's thread and more`);
 }
-
-const node = await fakeNode({ after }, { head: 900n });
-const root = authority({ after });
-const tls = { listen: { host: '127.0.0.1', port: 0, tls: root.certify('served') } };
-/** For the tests, one after the other: without TLS, and with it. */
-const gateways = await Promise.all([
-  gatewayProcess({ after }, { full: [node] }),
-  gatewayProcess({ after }, { full: [node], config: tls }),
-]);
 
 /** The gateway of a transport, without bodies, and with the hit in memory; and its quiet client. */
 async function quietWorld(transport: BodyCrowdOptions['transport']) {

@@ -34,6 +34,9 @@ const ca = authority({ after });
 const tls = ca.certify('gateway');
 const usual = await testGateway({ after }, { full: [node], config: { listen: { tls } } });
 
+/** A gateway whose certificate has an RSA key. */
+const rsa = await testGateway({ after }, { full: [node], config: { listen: { tls: ca.certify('rsa', 30, 'rsa') } } });
+
 /** Headers of one connection or moment. */
 const ofTheWay = new Set(['connection', 'keep-alive', 'transfer-encoding', 'date']);
 
@@ -357,9 +360,6 @@ const cbc = (key: 'ECDSA' | 'RSA') => [
   `ECDHE-${key}-AES256-SHA384`,
 ];
 const ofTls13 = ['TLS_AES_128_GCM_SHA256', 'TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256'];
-
-/** A gateway whose certificate has an RSA key. */
-const rsa = await testGateway({ after }, { full: [node], config: { listen: { tls: ca.certify('rsa', 30, 'rsa') } } });
 
 test('TLS 1.3, and TLS 1.2 with forward secrecy and without CBC, is served', async () => {
   for (const name of ofTls13) assert.equal(await ask(usual, '-tls1_3', '-ciphersuites', name), `TLSv1.3 ${name}`);

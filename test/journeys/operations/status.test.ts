@@ -21,6 +21,10 @@ import { kindsOf, statusOf, statusWhen } from '../../support/status.ts';
 const at = (version: number | bigint, struct = 'Probe'): string =>
   `/accounts/0x1/resource/0x1::ledgergate_sample::${struct}?ledger_version=${version}`;
 
+const skip = withoutChromium();
+/** One for all tests: a start costs more than most of them. */
+const browser = skip === false ? await openBrowser({ after }) : undefined;
+
 test('the facts hold the fleet, its windows, and the outcomes of requests', async (t) => {
   const [full, archival] = [await fakeNode(t, { oldest: 500n }), await fakeNode(t, { archival: true })];
   const gateway = await testGateway(t, { full: [full], archival: [archival] });
@@ -192,10 +196,6 @@ test('the page shows no address of a node, is not cacheable, and runs its own sc
 });
 
 // The status page in a real browser: without scripts, with them, on a phone, in the dark, by keyboard, by screen reader.
-
-const skip = withoutChromium();
-/** One for all tests: a start costs more than most of them. */
-const browser = skip === false ? await openBrowser({ after }) : undefined;
 
 /** Shares nothing with pages of other tests. */
 async function newPage(t: TestContext, options: BrowserContextOptions = {}): Promise<Page> {

@@ -100,6 +100,7 @@ const scopes: readonly (readonly [string, object, readonly string[]])[] = [
 ];
 
 /** For each scope in turn. */
+const both = noRedis === false ? await pair({ after }) : undefined;
 const alone = await nodeAndGateway({ after }, {}, { head: 10_000n });
 
 for (const [name, request, expected] of scopes) {
@@ -173,8 +174,6 @@ test('a read in flight is answered, and neither stored nor joined by later ones'
 
 /** Without the checkpoints of the ledger's epoch, for which each replica reads its newest transaction now and then. */
 const clientReads = (node: FakeNode): number => node.reads - node.requestsTo('byVersion');
-
-const both = noRedis === false ? await pair({ after }) : undefined;
 
 for (const [name, request, expected] of scopes) {
   test(`purged at one replica, gone at both and in Redis: ${name}`, { skip: noRedis }, async () => {

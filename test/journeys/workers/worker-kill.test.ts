@@ -21,6 +21,13 @@ const rounds = Number(process.env['LEDGERGATE_KILL_ROUNDS'] ?? 2);
 const clients = 8;
 const from = 1_000_000;
 
+const workers = 2;
+const node = await fakeNode({ after }, { head: 900n, keepRequests: 1_000 });
+const follow = { mode: 'always' };
+const config = { workers, follow, latest: { maxStaleness: '50ms' }, streams: { interval: '100ms' } };
+/** For all tests, which use it one after the other. */
+const gateway = await gatewayProcess({ after }, { full: [node], config });
+
 interface Killed {
   readonly atMs: number;
   /** The kernel had closed every socket of the process. */
@@ -140,13 +147,6 @@ test('a worker that cannot be forked for lack of descriptors starts later', asyn
 });
 
 // One of two workers follows the ledger for both: waits, and event streams.
-
-const workers = 2;
-const node = await fakeNode({ after }, { head: 900n, keepRequests: 1_000 });
-const follow = { mode: 'always' };
-const config = { workers, follow, latest: { maxStaleness: '50ms' }, streams: { interval: '100ms' } };
-/** For all tests, which use it one after the other. */
-const gateway = await gatewayProcess({ after }, { full: [node], config });
 
 const following = () => metric(gateway, 'ledgergate_follower_running');
 
