@@ -1,6 +1,6 @@
 import { type CancelSignal, CancelToken, GatewayError } from '../ledger/index.ts';
 import type { Span } from '../metrics/index.ts';
-import { textHash } from './text-hash.ts';
+import { textHash } from './key.ts';
 
 /** One caller of a load. */
 export interface FlightCaller {

@@ -65,6 +65,16 @@ export function keyText({ page, slot }: CacheKey): string {
   return `${page}@${slot}`;
 }
 
+/**
+ * FNV-1a of a text from `from` to `to`, 32 bits, signed, for tables in memory: no proof against texts that are chosen to
+ * collide. `start`: the hash of what comes ahead of it, or a seed.
+ */
+export function textHash(text: string, from = 0, to = text.length, start = 0x811c9dc5): number {
+  let hash = start;
+  for (let at = from; at < to; at += 1) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  return hash;
+}
+
 /** Start of a subject that is a digest: its account is unknown. */
 export const digestMark = 'sha256:';
 

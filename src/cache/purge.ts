@@ -3,9 +3,8 @@
  * in Redis and at the other replicas.
  */
 import { Address } from '../ledger/index.ts';
-import { digestMark, keyOn, keyText, type CacheKey } from './key.ts';
+import { digestMark, keyOn, keyText, textHash, type CacheKey } from './key.ts';
 import { kinds, operations, type Operation } from './kinds.ts';
-import { textHash } from './text-hash.ts';
 
 /** The reads that a purge drops. */
 export type PurgeScope =

@@ -54,6 +54,7 @@ export class Exchange implements Caller, RequestSummary {
   bug: unknown;
   failure: GatewayError | undefined;
   readonly #parts: ExchangeParts;
+  readonly #client: string | undefined;
   readonly #startedMs = performance.now();
   /** Absent: tracing is off. */
   readonly #span: Span | undefined;
@@ -63,9 +64,10 @@ export class Exchange implements Caller, RequestSummary {
 
   /** Begins after admission and, for routes with a body, after its last byte. */
   constructor(received: ReceivedHead, route: Route, parts: ExchangeParts) {
-    const { request, response, admitted } = received;
+    const { request, response, client, admitted } = received;
     this.request = request;
     this.response = response;
+    this.#client = client;
     this.route = route.name;
     this.admitted = admitted;
     admitted?.follow(this);
@@ -110,12 +112,14 @@ export class Exchange implements Caller, RequestSummary {
   }
 
   get client(): string {
-    return clientOf(this.request.socket, this.admitted);
+    const { admitted } = this;
+    return (admitted === undefined ? this.#client : undefined) ?? clientOf(this.request.socket, admitted);
   }
 
   /** The request's own span, or without tracing one that propagates the client's trace to nodes. */
   get span(): Span | undefined {
-    return this.#span ?? Tracer.passedOn(this.request.headers);
+    const { headers } = this.request;
+    return this.#span ?? (headers['traceparent'] === undefined ? undefined : Tracer.passedOn(headers));
   }
 
   /** Name of a sampled span, for metrics and log lines. */

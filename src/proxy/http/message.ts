@@ -37,6 +37,8 @@ export interface Outgoing {
 export interface ReceivedHead {
   readonly request: Incoming;
   readonly response: Outgoing;
+  /** `clientOf` the connection, where its transport keeps it. */
+  readonly client?: string;
   /** Undefined with open access, and for a refused request. */
   readonly admitted?: AdmittedRequest | undefined;
 }

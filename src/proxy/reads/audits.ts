@@ -80,15 +80,15 @@ const maxBytes = 1024 * 1024;
 /** Compares stored answers with those of other nodes, and counts disagreements. */
 export class Audits {
   readonly #checks: StandingChecks;
-  readonly #settings: { readonly share: number };
+  /** Live; the share of the reads that are audited, 0 to 1. */
+  readonly settings: { readonly share: number };
   readonly #metrics: ReturnType<typeof createAuditMetrics>;
   readonly #events: AuditEvents;
   /** By pair of names; a fleet has few pairs. */
   readonly #disagreements = new Map<string, Disagreement>();
 
-  /** `settings`: live; the share of the reads, 0 to 1. */
   constructor(sender: Fleet['sender'], settings: { readonly share: number }, registry: Registry, events: AuditEvents) {
-    this.#settings = settings;
+    this.settings = settings;
     this.#metrics = createAuditMetrics(registry);
     this.#checks = new StandingChecks(sender, this.#metrics.audited);
     this.#events = events;
@@ -103,9 +103,8 @@ export class Audits {
     this.#checks.close();
   }
 
-  /** Begins an audit for a share of the reads. Returns at once and never throws. */
-  consider(stored: StoredRead): void {
-    if (Math.random() >= this.#settings.share) return;
+  /** Begins an audit of a read that was drawn for it. Returns at once and never throws. */
+  begin(stored: StoredRead): void {
     if (stored.answer.body.length > maxBytes) this.#metrics.audited('skipped');
     else this.#checks.begin(() => this.#audit(stored));
   }

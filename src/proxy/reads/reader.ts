@@ -38,7 +38,7 @@ export class Reader {
   readonly #fleet: Fleet;
   readonly #cache: Pick<Cache, 'memory' | 'tiers' | 'metrics'>;
   readonly #tail: Tail;
-  readonly #audits: Pick<Audits, 'consider'>;
+  readonly #audits: Pick<Audits, 'begin' | 'settings'>;
   readonly #codings = new Coalescer<Buffer>();
   readonly #compressor = new Compressor();
   readonly #large = new LRUCache<string, true>({ max: 1_000, ttl: 600_000 });
@@ -47,7 +47,7 @@ export class Reader {
     fleet: Fleet,
     cache: Pick<Cache, 'memory' | 'tiers' | 'metrics'>,
     tail: Tail,
-    audits: Pick<Audits, 'consider'>,
+    audits: Pick<Audits, 'begin' | 'settings'>,
   ) {
     this.#fleet = fleet;
     this.#cache = cache;
@@ -218,7 +218,8 @@ export class Reader {
     const isOfNow = generation === fleet.generation && upstream.chain.doubted === undefined;
     const isFinal =
       decision === 'stored' && keyed !== undefined && isOfNow && !isOfFork(upstream, version ?? info?.version);
-    if (isFinal && isSameAtAllNodes(read)) this.#audits.consider({ read, answer, ...keyed });
+    if (isFinal && isSameAtAllNodes(read) && Math.random() < this.#audits.settings.share)
+      this.#audits.begin({ read, answer, ...keyed });
     if (isFinal || decision !== 'stored') this.#cache.metrics.decided(decision);
     const committedAt = operation === 'transaction' ? shownCommitted(decision, answer) : undefined;
     // No node could ever satisfy a version above the believed head.

@@ -10,7 +10,7 @@ import type { PlaceKind } from '../node/limits.ts';
 import { nodesFor, type Upstream } from '../node/upstream.ts';
 import type { Choice } from '../select/pick.ts';
 import type { FirstChoices } from '../select/first-choice.ts';
-import { type Candidate, isSureOf, type Need, type ReadClass } from '../select/ranking.ts';
+import { type Candidate, isPositioned, isSureOf, type Need, type ReadClass } from '../select/ranking.ts';
 import { Attempt, type AttemptParts, type Fetch, isStateRead } from './attempt.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import { type FleetRequest, type HedgeLimits, LargeAnswerError, type SendLimits } from './fleet-request.ts';
@@ -161,7 +161,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> implements CallSta
   #firstStep(): Step | undefined {
     const { history, need, deadlineAtMs, signal } = this;
     const nowMs = performance.now();
-    if (history.last !== undefined || nowMs >= deadlineAtMs || signal.aborted) return undefined;
+    if (!isPositioned(need) || history.last !== undefined || nowMs >= deadlineAtMs || signal.aborted) return undefined;
     const choice = this.#context.firstChoices.find(need, this.#readClass, this.#kind, nowMs);
     return choice && { kind: 'ask', choice, isRetry: false, isLost: false };
   }

@@ -12,7 +12,7 @@ import {
   type Candidate,
   isAskable,
   type Need,
-  positionOf,
+  type PositionedNeed,
   prunedBelow,
   type ReadClass,
   readClassOf,
@@ -59,9 +59,13 @@ export class FirstChoices {
    * A node with a free place that `pick` could choose first. `undefined`: a node that was drawn is not as good as the
    * others, or has no place, or none is on the shortlist, so all nodes have to be compared.
    */
-  find(need: Need, readClass: ReadClass | undefined, kind: PlaceKind, nowMs: number): Choice<Upstream> | undefined {
-    const position = positionOf(need);
-    if (position === undefined) return undefined;
+  find(
+    need: PositionedNeed,
+    readClass: ReadClass | undefined,
+    kind: PlaceKind,
+    nowMs: number,
+  ): Choice<Upstream> | undefined {
+    const position = need.kind === 'block' ? need.height : need.version;
     const list = this.#listAt(need, readClass, nowMs);
     if (list === undefined || position < list.from || position > list.to) return undefined;
     const { nodes, tier } = list;

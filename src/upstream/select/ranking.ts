@@ -23,6 +23,14 @@ export type Need =
   /** A transaction that any node may hold, the deepest most surely; `submittedTo`: name of the node that its submission went to. */
   | { readonly kind: 'transaction'; readonly submittedTo?: string | undefined };
 
+/** A need that names the version or block height. */
+export type PositionedNeed = Extract<Need, { readonly kind: 'version' | 'block' }>;
+
+/** Whether the need names a version or block height. */
+export function isPositioned(need: Need): need is PositionedNeed {
+  return need.kind === 'version' || need.kind === 'block';
+}
+
 /** The version or block height that a node's window must hold for this need. */
 export function positionOf(need: Need): bigint | undefined {
   if (need.kind === 'version') return need.version;

@@ -7,7 +7,7 @@ import { FleetState } from '../../../src/upstream/fleet-state.ts';
 import { candidatesOf, Upstream } from '../../../src/upstream/node/upstream.ts';
 import { FirstChoices } from '../../../src/upstream/select/first-choice.ts';
 import { noAnswers, pick } from '../../../src/upstream/select/pick.ts';
-import type { Need } from '../../../src/upstream/select/ranking.ts';
+import type { PositionedNeed } from '../../../src/upstream/select/ranking.ts';
 import { fc } from '../../support/fast-check.ts';
 import { quietEvents } from '../../support/fleet-events.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
@@ -93,10 +93,8 @@ test('each node that a shortlist gives is one that a comparison of all nodes giv
   const need = fc.oneof(
     fc
       .constantFrom(0n, 499n, 550n, 700n, 950n, 998n, 999n, 1_001n)
-      .map((version): Need => ({ kind: 'version', version: LedgerVersion.of(version) })),
-    fc.constantFrom(10n, 60n, 95n, 100n).map((height): Need => ({ kind: 'block', height })),
-    fc.constant<Need>({ kind: 'head' }),
-    fc.constant<Need>({ kind: 'transaction' }),
+      .map((version): PositionedNeed => ({ kind: 'version', version: LedgerVersion.of(version) })),
+    fc.constantFrom(10n, 60n, 95n, 100n).map((height): PositionedNeed => ({ kind: 'block', height })),
   );
   fc.assert(
     fc.property(fc.array(madeNode, { minLength: 1, maxLength: 6 }), need, (nodes, asked) => {

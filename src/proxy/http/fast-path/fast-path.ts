@@ -129,6 +129,7 @@ interface PartialRequest {
 /** Reads requests from one socket and answers each, by a prepared hit or its route, until it hands the socket over. */
 export class FastConnection implements PacedWork {
   readonly socket: Socket;
+  readonly client: string;
   readonly queue: AnswerQueue;
   readonly #path: FastPath;
   readonly #state: ConnectionState;
@@ -146,6 +147,7 @@ export class FastConnection implements PacedWork {
 
   constructor(socket: Socket, path: FastPath) {
     this.socket = socket;
+    this.client = clientOf(socket);
     this.queue = new AnswerQueue(socket, path.turn, path.proxy.unsent);
     this.#path = path;
     this.#state = stateOf(socket);
@@ -161,10 +163,6 @@ export class FastConnection implements PacedWork {
       },
     };
     for (const [event, listener] of Object.entries(this.#listeners)) socket.on(event, listener);
-  }
-
-  get client(): string {
-    return clientOf(this.socket);
   }
 
   /** No request and no answer in flight, and no bytes that the client has not read. */
@@ -381,7 +379,8 @@ export class FastConnection implements PacedWork {
     this.#inFlight = response;
     // A slice would keep the text of all bytes received with the request for as long as a node is asked.
     const target = match instanceof CachedTarget ? ownCopy(head.target) : match.target;
-    answerDecided(proxy, { request: this.#requestOf(head, target), response, body, reservation }, match, decision);
+    const request = this.#requestOf(head, target);
+    answerDecided(proxy, { request, response, client: this.client, body, reservation }, match, decision);
     if (this.#inFlight !== undefined) this.#state.isAnswering = true;
   }
 
