@@ -264,6 +264,11 @@ export class FleetState {
     return view;
   }
 
+  #isViewOfLedger(): boolean {
+    const view = this.#view;
+    return view?.head === this.head && view?.generation === this.generation && view.chainId === this.chainId;
+  }
+
   #sevenOf(head: LedgerInfo, { oldestVersion, oldestBlockHeight }: LedgerInfo): readonly string[] {
     return this.dialect.list({ ...head, oldestVersion, oldestBlockHeight });
   }
@@ -330,10 +335,10 @@ export class FleetState {
     this.#reportLower(upstream, nowMs);
     const isOurs = isItsChain && chainId === this.chainId;
     if (isOurs) this.ledger.observe(upstream, info, hasGoneBack, nowMs);
-    this.#isViewStale = true;
-    if (!isOurs) return false;
-    // Thousands of answers a second carry no news: they do not look at the waiters.
+    // Thousands of answers a second carry no news: they leave the view as it is, and do not look at the waiters.
     const isNews = wasSuspect || window.info !== known;
+    this.#isViewStale ||= isNews || upstream.address.isShared || !this.#isViewOfLedger();
+    if (!isOurs) return false;
     if (isNews && !upstream.isSuspect) this.#wake(info.version);
     // A node that moves on below the second newest head changes nothing.
     const hasMovedOn = !wasSuspect && known !== undefined && known.version <= info.version;

@@ -80,15 +80,18 @@ interface Unsent {
   readonly handler: Dispatcher.DispatchHandler;
 }
 
+/** The requests of this turn of the event loop, to all nodes: one immediate dispatches them. */
+let unsent: Unsent[] = [];
+
+function flush(): void {
+  const sent = unsent;
+  unsent = [];
+  for (const { pool, request, handler } of sent) pool.dispatch(request, handler);
+}
+
 /** All connections to one node. */
 export class NodeClient {
   readonly #pools: Readonly<Record<Purpose, Pool>>;
-  #unsent: Unsent[] = [];
-  readonly #flush = (): void => {
-    const unsent = this.#unsent;
-    this.#unsent = [];
-    for (const { pool, request, handler } of unsent) pool.dispatch(request, handler);
-  };
 
   /** `url`: the node's base address, of which the path is ignored. */
   constructor({ origin }: URL, options: NodeClientOptions) {
@@ -109,18 +112,18 @@ export class NodeClient {
    * poll of all sockets later. That poll reads unsolicited bytes and a FIN in the kernel, which close the connection.
    */
   dispatch(purpose: Purpose, request: SentRequest, handler: Dispatcher.DispatchHandler): void {
-    if (this.#unsent.length === 0) setImmediate(this.#flush);
-    this.#unsent.push({ request, pool: this.#pools[purpose], handler });
+    if (unsent.length === 0) setImmediate(flush);
+    unsent.push({ request, pool: this.#pools[purpose], handler });
   }
 
   /** Resolves when all requests in flight have ended. */
   async close(): Promise<void> {
-    this.#flush();
+    flush();
     await Promise.all(Object.values(this.#pools).map((pool) => pool.close()));
   }
 
   async destroy(): Promise<void> {
-    this.#flush();
+    flush();
     await Promise.all(Object.values(this.#pools).map((pool) => pool.destroy()));
   }
 }

@@ -20,12 +20,13 @@ export interface WindowView {
   readonly safeOldest: bigint;
 }
 
+/** The last one is replaced by the next report within `sampleGapMs` of the one before. */
 interface WindowSample {
-  readonly atMs: number;
-  readonly oldest: bigint;
-  readonly head: bigint;
+  atMs: number;
+  oldest: bigint;
+  head: bigint;
   /** Move of the edge since the sample before, in versions. */
-  readonly moved: number;
+  moved: number;
 }
 
 /** Speeds of the ends of a window, in versions per millisecond, and the steps of the lower one. */
@@ -43,6 +44,8 @@ const historyMs = 15_000;
 /** Samples closer together than this replace each other: a busy node answers thousands of times a second. */
 const sampleGapMs = 50;
 const maxSamples = historyMs / sampleGapMs;
+/** The largest step of all samples is found this often: until then a step can only grow. */
+const stepsMs = 1_000;
 /** Requests that arrive within this time share one view: much less than the uncertainty of their arrival. */
 const viewMs = 5;
 /** Uncertainty of the arrival time itself: queues, a slow connection, a paused process. */
@@ -73,6 +76,8 @@ export class RetentionWindow {
   isLowerReported = false;
   #samples: WindowSample[] = [];
   #pace = still;
+  /** When all samples were compared for the largest step. */
+  #steppedAtMs = -Infinity;
   #refused: { readonly version: bigint; readonly untilMs: number } | undefined;
   /** The last shared view, until the next report changes it. */
   #view: { readonly unit: Unit; readonly atMs: number; readonly window: WindowView | undefined } | undefined;
@@ -115,7 +120,7 @@ export class RetentionWindow {
       this.#forget();
       hasGoneBack = info.version < known.version;
     }
-    if (known !== undefined && info.oldestVersion < known.oldestVersion) this.#samples = [];
+    if (known !== undefined && info.oldestVersion < known.oldestVersion) this.#forgetSamples();
     this.#olderSinceMs = undefined;
     this.#older = undefined;
     this.isLowerReported = false;
@@ -147,7 +152,7 @@ export class RetentionWindow {
   }
 
   #forget(): void {
-    this.#samples = [];
+    this.#forgetSamples();
     this.#refused = undefined;
     this.#view = undefined;
   }
@@ -215,13 +220,26 @@ export class RetentionWindow {
 
   #remember(atMs: number, { oldestVersion: oldest, version: head }: LedgerInfo): void {
     const samples = this.#samples;
-    const before = samples.at(-2);
-    const replaces = before !== undefined && atMs - before.atMs < sampleGapMs;
-    if (replaces) samples.pop();
-    const moved = Number(oldest - (samples.at(-1)?.oldest ?? oldest));
-    samples.push({ atMs, oldest, head, moved });
+    const before = samples[samples.length - 2];
+    const last = samples[samples.length - 1];
+    if (before !== undefined && last !== undefined && atMs - before.atMs < sampleGapMs) {
+      last.atMs = atMs;
+      if (oldest !== last.oldest) last.moved = Number(oldest - before.oldest);
+      last.oldest = oldest;
+      last.head = head;
+      return;
+    }
+    samples.push({ atMs, oldest, head, moved: Number(oldest - (last?.oldest ?? oldest)) });
     while (samples.length > maxSamples || atMs - (samples[0]?.atMs ?? atMs) > historyMs) samples.shift();
-    if (!replaces) this.#pace = paceOf(samples);
+    const isDue = atMs - this.#steppedAtMs >= stepsMs;
+    if (isDue) this.#steppedAtMs = atMs;
+    // The sample ahead of the new one was replaced since it was compared.
+    this.#pace = isDue ? paceOf(samples) : paceOf(samples, samples.length - 2, this.#pace.edgeStep);
+  }
+
+  #forgetSamples(): void {
+    this.#samples = [];
+    this.#steppedAtMs = -Infinity;
   }
 }
 
@@ -235,19 +253,19 @@ function farthestRefusal({ version, oldestVersion }: LedgerInfo): bigint {
   return part < farthestMove ? part : farthestMove;
 }
 
-function paceOf(samples: readonly WindowSample[]): Pace {
+/** `from`: the first sample whose step may exceed `edgeStep`, the largest of those before. */
+function paceOf(samples: readonly WindowSample[], from = 1, edgeStep = 0): Pace {
   const first = samples[0];
   const last = samples.at(-1);
   if (first === undefined || last === undefined || last.atMs <= first.atMs) return still;
   const span = last.atMs - first.atMs;
   const edgeSpeed = Math.max(0, Number(last.oldest - first.oldest) / span);
   const headSpeed = Math.max(0, Number(last.head - first.head) / span);
-  let edgeStep = 0;
-  let beforeMs = first.atMs;
-  for (const sample of samples) {
-    const moved = sample === first ? 0 : sample.moved;
-    edgeStep = Math.max(edgeStep, moved - edgeSpeed * (sample.atMs - beforeMs));
-    beforeMs = sample.atMs;
+  let largest = edgeStep;
+  let before = samples[Math.max(1, from) - 1] ?? first;
+  for (const sample of samples.slice(Math.max(1, from))) {
+    largest = Math.max(largest, sample.moved - edgeSpeed * (sample.atMs - before.atMs));
+    before = sample;
   }
-  return { edgeSpeed, headSpeed, edgeStep };
+  return { edgeSpeed, headSpeed, edgeStep: largest };
 }
