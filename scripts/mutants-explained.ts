@@ -333,16 +333,14 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
         'knownParameters(target, []) === undefined ? undefined : sharedRead(shared, path, accept);',
       ],
     },
-    'startText === undefined => false': 'for types alone: undefined is no u64',
-    'limitText === undefined => false': 'for types alone: undefined is no u64',
-    'startText !== undefined && start === undefined => false': '`newestList` knows no start either',
-    'given === undefined => false': {
-      reason: '`newestList` leaves unknown parameters to nodes as well',
-      lines: ['if (given === undefined || isRefused) return undefined;'],
+    '\'\' => "Stryker was here!"': {
+      reason: 'for types alone: no u64 either',
+      lines: ["found[number] = findU64(given[number] ?? '');"],
     },
-    'text === undefined => false': 'for types alone: undefined is no u64',
   },
   'src/proxy/routes/parse-read.ts': {
+    'startText === undefined => false': 'for types alone: undefined is no start',
+    'limitText === undefined => false': 'for types alone: undefined is no u64',
     'cached !== undefined => false': shortcut,
     'version !== undefined => false': shortcut,
     "query === '' => false": {

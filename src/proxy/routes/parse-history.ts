@@ -8,14 +8,17 @@ import { Address, findU64, isIdentifier, type LedgerVersion } from '../../ledger
 import { answerForm } from '../http/index.ts';
 import {
   acceptOnly,
-  findLimit,
   knownParameters,
   needOf,
+  pageOf,
   parseTag,
+  queryText,
   readOf,
   type ParseRead,
   type PathRead,
 } from './parse-read.ts';
+
+type AskedRead = NonNullable<SharedRead['asked']>;
 
 /** Items of a page without `limit` (protocol 1, rows 11 and 17). */
 const usualLimit = 25;
@@ -39,31 +42,15 @@ export function transactionsRead(
   name: 'start' | 'start_version',
 ): ParseRead {
   return (_, request) => {
-    const page = pageOf(request.target, name);
+    const page = pageOf(request.target, name, findU64);
     if (page === undefined) return undefined;
-    const { start, limit, query } = page;
-    if (start === undefined) {
-      return operation === 'transactions'
-        ? newestList({ operation, subject: '', path, numbers: ['limit'] }, request)
-        : undefined;
-    }
+    const { start, limit = usualLimit, query } = page;
+    if (start === undefined)
+      return operation === 'transactions' ? newestList(operation, '', path + query, request) : undefined;
     const extent = { kind: 'list', first: start, limit } as const;
     const need = needOf(start as LedgerVersion);
     return readOf({ operation, subject: query, path: path + query, extent, need }, request.accept);
   };
-}
-
-/** A page's parameters; `undefined`: nodes refuse them, or read more than these two. */
-function pageOf(target: string, startName: string) {
-  const given = knownParameters(target, [startName, 'limit']);
-  const { [startName]: startText, limit: limitText } = given ?? {};
-  const start = startText === undefined ? undefined : findU64(startText);
-  const limit = limitText === undefined ? undefined : findLimit(limitText);
-  const isRefused =
-    (startText !== undefined && start === undefined) || (limitText !== undefined && limit === undefined);
-  if (given === undefined || isRefused) return undefined;
-  const query = `?${startName}=${start}${limit === undefined ? '' : `&limit=${limit}`}`;
-  return { start, limit: limit ?? usualLimit, query };
 }
 
 /** Parses `GET /blocks/by_height/{height}`. */
@@ -113,15 +100,15 @@ function eventsRead(
   stream: { readonly text: string; readonly encoded: string },
   request: PathRead,
 ): Read | SharedRead | undefined {
-  const page = pageOf(request.target, 'start');
+  const page = pageOf(request.target, 'start', findU64);
   if (page === undefined) return undefined;
   const address = Address.parse(addressText);
-  const path = `/accounts/${address}/events/${stream.encoded}`;
-  const { start, limit, query } = page;
+  const { start, limit = usualLimit, query } = page;
+  const path = `/accounts/${address}/events/${stream.encoded}${query}`;
   const item = `${address}/${stream.text}`;
-  if (start === undefined) return newestList({ operation: 'events', subject: item, path, numbers: ['limit'] }, request);
+  if (start === undefined) return newestList('events', item, path, request);
   const extent = { kind: 'page', first: start, limit } as const;
-  return readOf({ operation: 'events', subject: item + query, path: path + query, extent }, request.accept);
+  return readOf({ operation: 'events', subject: item + query, path, extent }, request.accept);
 }
 
 /** Parses a path without parameters. */
@@ -138,34 +125,23 @@ function sharedRead(shared: SharedRead['shared'], path: string, accept: string |
 
 const anyType = Object.freeze({ accept: '*/*' });
 
-/** A list of the newest items. `numbers`: the parameters of `path`, which are u64, in their order. */
-interface NewestList extends Pick<NonNullable<SharedRead['asked']>, 'operation' | 'subject'> {
-  readonly path: string;
-  readonly numbers: readonly string[];
+/** A list of the newest items. */
+function newestList(operation: AskedRead['operation'], subject: string, path: string, { accept }: PathRead): SharedRead {
+  return { ...sharedRead('latest', path, accept), asked: { operation, subject, version: undefined } };
 }
 
-function newestList(
-  { operation, subject, path, numbers }: NewestList,
-  { target, accept }: PathRead,
-): SharedRead | undefined {
-  const given = knownParameters(target, numbers);
-  if (given === undefined) return undefined;
-  const query: string[] = [];
-  for (const name of numbers) {
-    const text = given[name];
-    const number = text === undefined ? undefined : findU64(text);
-    if (text !== undefined && number === undefined) return undefined;
-    if (number !== undefined) query.push(`${name}=${number}`);
-  }
-  const shared = sharedRead('latest', query.length === 0 ? path : `${path}?${query.join('&')}`, accept);
-  return { ...shared, asked: { operation, subject, version: undefined } };
-}
-
-/** Parses `GET /accounts/{address}/transactions` or `/transaction_summaries`. */
+/** Parses `GET /accounts/{address}/transactions` or `/transaction_summaries`: their parameters are u64. */
 export function accountList(name: 'transactions' | 'transaction_summaries'): ParseRead {
   const numbers = name === 'transactions' ? ['start', 'limit'] : ['start_version', 'end_version', 'limit'];
   return ({ address: addressText = '' }, request) => {
     const address = Address.parse(addressText);
-    return newestList({ operation: 'sent', subject: address, path: `/accounts/${address}/${name}`, numbers }, request);
+    const given = knownParameters(request.target, numbers);
+    if (given === undefined) return undefined;
+    const found: Record<string, bigint | undefined> = {};
+    for (const number of numbers) {
+      found[number] = findU64(given[number] ?? '');
+      if (found[number] === undefined && given[number] !== undefined) return undefined;
+    }
+    return newestList('sent', address, `/accounts/${address}/${name}${queryText(found)}`, request);
   };
 }

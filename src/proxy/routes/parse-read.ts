@@ -222,41 +222,56 @@ export const balanceRead: ParseRead = ({ address: addressText = '', asset: asset
 };
 
 const balanceParameters = ['ledger_version', 'accountAddress', 'asset'];
-const pageParameters = ['ledger_version', 'start', 'limit'];
 
 /** Parses a page of `/accounts/{address}/modules` or `/resources`. */
 export function accountPageRead(operation: Extract<Operation, 'modules' | 'resources'>): ParseRead {
   return ({ address: addressText = '' }, request) => {
-    const given = knownParameters(request.target, pageParameters);
-    const query = given === undefined ? undefined : pageQuery(given);
-    if (query === undefined) return undefined;
+    const page = pageOf(request.target, 'start', findCursor, 'ledger_version');
+    if (page === undefined) return undefined;
+    const { query } = page;
     const address = Address.parse(addressText);
     const path = `/accounts/${address}/${operation}${query}`;
     return stateRead({ operation, subject: `${address}/${query}`, path }, request);
   };
 }
 
-/** Form of the cursor of nodes: hex, of which only they know the meaning (protocol 2.1). */
-const cursorForm = /^[\w-]{1,2048}$/;
+/** The cursor of nodes: hex, of which only they know the meaning (protocol 2.1). */
+function findCursor(text: string): string | undefined {
+  return /^[\w-]{1,2048}$/.test(text) ? text : undefined;
+}
 
-function pageQuery({ start, limit }: Readonly<Record<string, string | undefined>>): string | undefined {
-  const query: string[] = [];
-  if (start !== undefined) {
-    if (!cursorForm.test(start)) return undefined;
-    query.push(`start=${start}`);
-  }
-  if (limit !== undefined) {
-    const items = findLimit(limit);
-    if (items === undefined) return undefined;
-    query.push(`limit=${items}`);
-  }
-  return query.length === 0 ? '' : `?${query.join('&')}`;
+/**
+ * A page's parameters, and their canonical query; `undefined`: nodes refuse them, or read more than these and `others`.
+ * `startName`, `findStart`: of the parameter with the page's start.
+ */
+export function pageOf<Start extends string | bigint>(
+  target: string,
+  startName: string,
+  findStart: (text: string) => Start | undefined,
+  ...others: readonly string[]
+) {
+  const given = knownParameters(target, [startName, 'limit', ...others]);
+  const { [startName]: startText, limit: limitText } = given ?? {};
+  const start = startText === undefined ? undefined : findStart(startText);
+  const limit = limitText === undefined ? undefined : findLimit(limitText);
+  const isRefused =
+    (startText !== undefined && start === undefined) || (limitText !== undefined && limit === undefined);
+  if (given === undefined || isRefused) return undefined;
+  return { start, limit, query: queryText({ [startName]: start, limit }) };
 }
 
 /** A page's length as nodes parse it, a u16 above zero; `undefined`: nodes refuse it. */
-export function findLimit(text: string): number | undefined {
+function findLimit(text: string): number | undefined {
   const limit = findU64(text);
   return limit === undefined || limit === 0n || limit > 0xffffn ? undefined : Number(limit);
+}
+
+/** The query of the parameters that have a value, with its question mark; '' where none has. */
+export function queryText(parameters: Readonly<Record<string, string | number | bigint | undefined>>): string {
+  let query = '';
+  for (const [name, value] of Object.entries(parameters))
+    if (value !== undefined) query += `${query === '' ? '?' : '&'}${name}=${value}`;
+  return query;
 }
 
 /** Parses `POST /tables/{handle}/item` or `/raw_item`. Throws `GatewayError` 400. */
