@@ -6,19 +6,13 @@ import { availableParallelism } from 'node:os';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip, zstdCompress } from 'node:zlib';
 import type { ContentCoding } from '../../cache/index.ts';
-import type { CancelSignal } from '../../ledger/index.ts';
+import type { Caller } from './read.ts';
 
 const codecs: Readonly<Record<ContentCoding, (body: Buffer) => Promise<Buffer>>> = {
   gzip: (body) => promisify(gzip)(body, { level: 6 }),
   br: (body) => promisify(brotliCompress)(body, { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } }),
   zstd: (body) => promisify(zstdCompress)(body, { params: { [constants.ZSTD_c_compressionLevel]: 3 } }),
 };
-
-/** Client of a compression, which ends its wait when it leaves. */
-interface Waiting {
-  readonly client: string;
-  readonly signal: CancelSignal;
-}
 
 type Begin = () => void;
 
@@ -34,7 +28,7 @@ export class Compressor {
   }
 
   /** Compresses off the main thread. Rejects with the reason of `signal` if it aborts ahead of the work. */
-  async compress(coding: ContentCoding, body: Buffer, waiting: Waiting): Promise<Buffer> {
+  async compress(coding: ContentCoding, body: Buffer, waiting: Pick<Caller, 'client' | 'signal'>): Promise<Buffer> {
     if (this.#running < this.#most) this.#running += 1;
     else await this.#wait(waiting);
     try {
@@ -45,7 +39,7 @@ export class Compressor {
   }
 
   /** Resolves with the place of a compression that has ended. */
-  #wait({ client, signal }: Waiting): Promise<void> {
+  #wait({ client, signal }: Pick<Caller, 'client' | 'signal'>): Promise<void> {
     const ahead = this.#waiting.get(client) ?? new Set();
     this.#waiting.set(client, ahead);
     return new Promise((resolve, reject) => {

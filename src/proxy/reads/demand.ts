@@ -3,6 +3,7 @@
  * override, or of the config (docs/consistency.md).
  */
 import type { IncomingHttpHeaders } from 'node:http';
+import type { AdmittedRequest } from '../../access/index.ts';
 import { type StalenessOverride, StalenessOverrides } from '../../config/index.ts';
 import { findU64, GatewayError, type LedgerVersion, quote } from '../../ledger/index.ts';
 import type { Demand } from '../../upstream/index.ts';
@@ -17,11 +18,8 @@ export interface StalenessSettings {
   readonly maxClientStalenessMs: number;
 }
 
-/** A plan as far as it bounds staleness. `maxStalenessMs`: absent, it does not. */
-export interface BoundingPlan {
-  readonly name: string;
-  readonly maxStalenessMs?: number | undefined;
-}
+/** A plan as far as it bounds staleness. */
+export type BoundingPlan = Pick<AdmittedRequest['principal']['plan'], 'name' | 'maxStalenessMs'>;
 
 /** A read, or another request for the latest state. */
 export interface BoundedRead {

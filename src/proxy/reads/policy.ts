@@ -3,12 +3,12 @@ import {
   AnswerForm,
   findU64,
   headerOf,
-  type HeaderValues,
   type JsonBody,
   type LedgerInfo,
   type LedgerVersion,
 } from '../../ledger/index.ts';
 import { kinds, mutableTtlMs, type Operation } from '../../cache/index.ts';
+import type { Fleet, NodeAnswer } from '../../upstream/index.ts';
 
 /** The part of history that a read asks for. */
 export type Extent =
@@ -32,28 +32,8 @@ export interface ReadFacts {
   readonly extent?: Extent | undefined;
 }
 
-/** The facts of an answer. */
-export interface AnswerFacts {
-  readonly status: number;
-  /** The node's snapshot from the answer's own headers. */
-  readonly info: LedgerInfo | undefined;
-  readonly headers: HeaderValues;
-  /** The body's content coding, which the gateway did not request. */
-  readonly coding: string | undefined;
-  readonly body: Buffer;
-  /** The body as JSON. */
-  readonly json: JsonBody;
-  /** Whether the node announced the body's length or end: otherwise it may be truncated. */
-  readonly isFramed: boolean;
-}
-
-/** The ledger as the fleet believes it to be when the answer arrives. */
-export interface BelievedLedger {
-  /** `undefined`: not known yet. */
-  readonly chainId: number | undefined;
-  /** The newest snapshot; `undefined`: none yet. */
-  readonly head: LedgerInfo | undefined;
-}
+/** The facts of an answer. `coding`: of its body, which the gateway did not request. */
+export type AnswerFacts = Pick<NodeAnswer, 'status' | 'info' | 'headers' | 'coding' | 'body' | 'json' | 'isFramed'>;
 
 /** `stored`, or the first reason against it. */
 export type Decision =
@@ -82,8 +62,8 @@ export function isOfLatest({ operation, version }: Pick<ReadFacts, 'operation' |
   return version === undefined && isOfState(operation);
 }
 
-/** The policy's decision on the answer to a read. Pure. */
-export function decide(read: ReadFacts, answer: AnswerFacts, believed: BelievedLedger): Decision {
+/** The policy's decision on the answer to a read. `believed`: the fleet's ledger when the answer arrives. Pure. */
+export function decide(read: ReadFacts, answer: AnswerFacts, believed: Pick<Fleet, 'chainId' | 'head'>): Decision {
   const { info } = answer;
   if (info === undefined) return 'no ledger headers';
   if (info.chainId !== believed.chainId) return 'other chain';
