@@ -19,17 +19,15 @@ import type { ProcessParts } from './status/report.ts';
 type Explanation = Readonly<Record<string, unknown>>;
 
 type Plan = NonNullable<ReturnType<Access['planOf']>>;
-type Parsed = Exclude<ParsedRequest, { kind: 'refused' }>;
 
 /** Explains a described request. Throws `AdminFault` 400 for a plan that the config lacks. */
 export async function explain(parts: ProcessParts, request: ExplainedRequest): Promise<Explanation> {
   const plan = planOf(parts, request);
-  const parsed = parts.routes.parse({ ...request, isRestricted: plan?.views !== undefined });
-  if (parsed.kind === 'refused') return refusal(parsed.error);
-  const fault = plan && faultOfView(parts, plan, parsed);
-  if (fault !== undefined) return refusal(fault);
   const boundOf = (read: BoundedRead) => parts.reads.freshness.explainBound(read, plan, request.maxStaleness);
   try {
+    const parsed = parts.routes.parse({ ...request, isRestricted: plan?.views !== undefined });
+    const fault = plan && faultOfView(parts, plan, parsed);
+    if (fault !== undefined) throw fault;
     return await explainParsed(parts, parsed, boundOf);
   } catch (error) {
     if (error instanceof GatewayError) return refusal(error);
@@ -46,7 +44,7 @@ function planOf({ access }: ProcessParts, { plan: name }: ExplainedRequest): Pla
 }
 
 /** 403 for a view that the plan does not admit. */
-function faultOfView({ access }: ProcessParts, plan: Plan, parsed: Parsed): GatewayError | undefined {
+function faultOfView({ access }: ProcessParts, plan: Plan, parsed: ParsedRequest): GatewayError | undefined {
   const read = parsed.kind === 'read' ? parsed.read : undefined;
   const isView = read === undefined ? parsed.match.mayBeView : read.operation === 'view';
   return isView ? access?.faultOfView(plan, read?.functionId) : undefined;
@@ -59,7 +57,7 @@ function refusal({ status, body }: GatewayError): Explanation {
 /** `boundOf`: the staleness bound of the described client. Throws `GatewayError` 400 for a malformed header. */
 async function explainParsed(
   parts: ProcessParts,
-  parsed: Parsed,
+  parsed: ParsedRequest,
   boundOf: (read: BoundedRead) => ExplainedBound,
 ): Promise<Explanation> {
   const { match } = parsed;
@@ -126,7 +124,7 @@ function latestOf({ fleet }: ProcessParts, { maxStalenessMs, by }: ExplainedBoun
 }
 
 /** `bound`: of a read of the latest state. */
-function passed(parts: ProcessParts, match: Parsed['match'], bound: ExplainedBound | undefined): Explanation {
+function passed(parts: ProcessParts, match: ParsedRequest['match'], bound: ExplainedBound | undefined): Explanation {
   const route = match.route.name;
   const kept = route === 'encode_submission' ? 'never: encoded here, or by a node' : 'never: passed through';
   if (bound === undefined) return { route, kept, ...nodesFor(parts, match.need) };

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { KeysRequest } from '../../access/index.ts';
 import { cacheKey, type PurgeScope } from '../../cache/index.ts';
 import { familiesOf, type FamilyData } from '../../metrics/index.ts';
-import { Address, quote } from '../../ledger/index.ts';
+import { Address, GatewayError, quote } from '../../ledger/index.ts';
 import { explain } from './explain.ts';
 import { countsSinceStart, type NodeStatus, type ProcessParts, readinessOf, statusOf } from './status/report.ts';
 import { Windows } from './status/windows.ts';
@@ -186,13 +186,18 @@ function scopeOf(request: PurgeRequest, parts: ProcessParts): PurgeScope {
 }
 
 function scopeOfRead(request: DescribedRequest, chainId: number, { routes, reads }: ProcessParts): PurgeScope {
-  const parsed = routes.parse(request);
-  if (parsed.kind === 'refused') {
-    const { status, message } = parsed.error;
-    throw new AdminFault(400, `no read: a client would get ${status}, ${message}`);
-  }
+  const parsed = parsedAs(request, routes);
   if (parsed.kind !== 'read') throw new AdminFault(400, 'answers to this request are never kept');
   const key = reads.reader.keyOf(parsed.read);
   if (key !== undefined) return { kind: 'read', key };
   return { kind: 'versions', read: cacheKey({ ...parsed.read, version: undefined, chainId }).page };
+}
+
+function parsedAs(request: DescribedRequest, routes: ProcessParts['routes']) {
+  try {
+    return routes.parse(request);
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    throw new AdminFault(400, `no read: a client would get ${error.status}, ${error.message}`);
+  }
 }

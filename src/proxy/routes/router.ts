@@ -39,7 +39,6 @@ interface DescribedRequest {
 
 /** The way the gateway would answer a request; `read`: cache first. */
 export type ParsedRequest =
-  | { readonly kind: 'refused'; readonly error: GatewayError }
   | { readonly kind: 'read' | 'wait'; readonly match: Match; readonly read: Read }
   | { readonly kind: 'shared'; readonly match: Match; readonly shared: SharedRead['shared'] }
   | {
@@ -86,17 +85,8 @@ export class Router {
     return new Match(this, method, target);
   }
 
-  /** Parses a described request as a client's, without an answer. Never throws: a fault becomes `refused`. */
-  parse(described: DescribedRequest): ParsedRequest {
-    try {
-      return this.#parse(described);
-    } catch (cause) {
-      const error = cause instanceof GatewayError ? cause : new GatewayError('internal', 'internal error', { cause });
-      return { kind: 'refused', error };
-    }
-  }
-
-  #parse({ target: given, body, accept, isRestricted, ...more }: DescribedRequest): ParsedRequest {
+  /** Parses a described request as a client's, without an answer. Throws the `GatewayError` that is the answer. */
+  parse({ target: given, body, accept, isRestricted, ...more }: DescribedRequest): ParsedRequest {
     const method = (more.method ?? (body === undefined ? 'GET' : 'POST')).toUpperCase();
     const { contentType = body === undefined ? undefined : 'application/json' } = more;
     const target = checkedTarget(method, given, { host: 'localhost', accept, 'content-type': contentType });

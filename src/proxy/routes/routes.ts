@@ -12,7 +12,7 @@ import { type BodyRead, requireJson } from './parse-read.ts';
 import { PassThrough } from './pass-through.ts';
 import { Push } from './push.ts';
 import { noRoute, routeNames } from './route-table.ts';
-import { type Match, type ParsedRequest, Router } from './router.ts';
+import { type Match, Router } from './router.ts';
 import { Submissions } from './submissions.ts';
 
 interface RoutesContext extends EncoderContext {
@@ -28,37 +28,24 @@ interface RoutesContext extends EncoderContext {
 
 type Head = Parameters<Service['faultAheadOfBody']>[0];
 
-/** The routes of one process, with the encoder and its standing proof. */
-export class Routes implements Service {
+/** The router of one process, which also serves the requests that it matches; with the encoder and its standing proof. */
+export class Routes extends Router implements Service {
   readonly targets = new TargetCache();
   readonly unrouted = noRoute;
   readonly routeNames = routeNames;
   readonly #reads: Reads;
-  readonly #router: Router;
   readonly #passThrough: PassThrough;
   readonly #encoder: Encoder;
   readonly #push: Push;
   readonly #ownPages: OwnPages;
 
   constructor(context: RoutesContext) {
+    super(context.basePath, new Submissions(context.onSubmitted));
     this.#reads = context.reads;
-    this.#router = new Router(context.basePath, new Submissions(context.onSubmitted));
-    this.#passThrough = new PassThrough(context.fleet, context.reads, this.#router);
+    this.#passThrough = new PassThrough(context.fleet, context.reads, this);
     this.#encoder = new Encoder(context, this.#passThrough);
     this.#push = new Push(context.reads);
     this.#ownPages = new OwnPages(context.fleet, context.access, context.isOverloaded);
-  }
-
-  match(method: string, target: string): Match {
-    return this.#router.match(method, target);
-  }
-
-  faultOfMethod(method: string, target: string): GatewayError | undefined {
-    return this.#router.faultOfMethod(method, target);
-  }
-
-  notAllowed(target: string): GatewayError {
-    return this.#router.notAllowed(target);
   }
 
   faultAheadOfBody(request: Head, match: Match): GatewayError | undefined {
@@ -106,14 +93,9 @@ export class Routes implements Service {
     }
   }
 
-  /** See `Router.parse`. */
-  parse(described: Parameters<Router['parse']>[0]): ParsedRequest {
-    return this.#router.parse(described);
-  }
-
   /** Records a transaction that a node accepted from another process. */
   recordSubmission(hash: string, upstream: string): void {
-    this.#router.submissions.record(hash, upstream);
+    this.submissions.record(hash, upstream);
   }
 
   /** Leaves a function to nodes. */
@@ -138,7 +120,7 @@ export class Routes implements Service {
 
   /** Under an unusual spelling of its target, nodes encode. */
   #isEncoded({ route, target }: Match): boolean {
-    return route.kind === 'encode' && target === `${this.#router.basePath}/transactions/encode_submission`;
+    return route.kind === 'encode' && target === `${this.basePath}/transactions/encode_submission`;
   }
 
   #answerTarget(exchange: Exchange, match: Match): void | Promise<void> {
