@@ -70,6 +70,8 @@ export class Items {
   #isOneLine: boolean | undefined;
   /** By index, once for all filters; those that one has asked for. */
   #facts: TransactionFacts[] | undefined;
+  /** Frames of all, which streams without a filter get. */
+  #whole: Frames | undefined;
 
   constructor({ first, body, ranges }: Pick<Page, 'first' | 'body' | 'ranges'>) {
     this.first = first;
@@ -77,6 +79,11 @@ export class Items {
     this.end = (first + BigInt(ranges.length / 2)) as LedgerVersion;
     this.#body = body;
     this.#ranges = ranges;
+  }
+
+  /** In memory. */
+  get bytes(): number {
+    return this.#body.length;
   }
 
   bytesOf(version: bigint): Buffer {
@@ -106,6 +113,23 @@ export class Items {
         parts.push(...frameParts('transaction', version, item, isOneLine));
     }
     return version;
+  }
+
+  /** Frames of [from, next), at most up to `upTo` and of some `mostBytes` of transactions, but of one at least. */
+  framesOf(
+    from: LedgerVersion,
+    upTo: LedgerVersion,
+    filter: Filter | undefined,
+    mostBytes: number,
+  ): Frames & { readonly next: LedgerVersion } {
+    const { first, end } = this;
+    const isWhole = from === first && end <= upTo && filter === undefined && this.bytes <= mostBytes;
+    if (isWhole && this.#whole !== undefined) return { ...this.#whole, next: end };
+    const parts: Buffer[] = [];
+    const next = this.addFrames(parts, from, upTo < end ? upTo : end, filter, mostBytes);
+    const joined = joinFrames(parts);
+    if (isWhole) this.#whole = joined;
+    return { ...joined, next };
   }
 
   #factsOf(version: LedgerVersion): TransactionFacts {

@@ -11,7 +11,7 @@ import { type Filter, type Frames, Items, joinFrames, type Page } from './page.t
 
 /** A part that reads the tail as it grows. */
 export interface TailListener {
-  onPage(page: Page): void;
+  onPage?(page: Page): void;
   /** Transactions from `version` on are of another history. */
   onRollback(version: LedgerVersion): void;
   onDistrusted(): void;
@@ -133,7 +133,7 @@ export class Tail {
     this.#next = held.upTo;
     if (this.#hashes.length > 2 * mostHashes) this.#hashes = this.#hashes.slice(-mostHashes);
     while (this.#bytes > this.#maxBytes()) this.#dropPage();
-    for (const listener of this.listeners) listener.onPage(held.page);
+    for (const listener of this.listeners) listener.onPage?.(held.page);
   }
 
   /** Drops all it has; the next page begins at `next`. */

@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import type { AdmittedRequest } from '../../../access/index.ts';
 import { findU64, LedgerVersion } from '../../../ledger/index.ts';
 import { LargeAnswerError } from '../../../upstream/index.ts';
-import { type Filter, type Frames, Items, joinFrames, rangesIn, skim } from '../follower/page.ts';
+import { Items, rangesIn, skim } from '../follower/page.ts';
 import type { Tail } from '../follower/tail.ts';
 import { chargeFailure, chargeRead } from '../push.ts';
 import type { Caller, Read, ReadResult } from '../read.ts';
@@ -22,10 +22,10 @@ export class PastPages {
   readonly #reader: PageReads;
   readonly #tail: Pick<Tail, 'hashOf'>;
   /** Final pages by purge and place. */
-  readonly #kept = new LRUCache<string, PastPage>({ maxSize: keptBytes, sizeCalculation: ({ bytes }) => 2 * bytes });
+  readonly #kept = new LRUCache<string, Items>({ maxSize: keptBytes, sizeCalculation: ({ bytes }) => 2 * bytes });
   #clears = 0;
   /** By body: callers of one flight share its cut. */
-  readonly #cuts = new WeakMap<Buffer, Promise<PastPage | undefined>>();
+  readonly #cuts = new WeakMap<Buffer, Promise<Items | undefined>>();
 
   constructor(reader: PageReads, tail: Pick<Tail, 'hashOf'>) {
     this.#reader = reader;
@@ -42,7 +42,7 @@ export class PastPages {
     reached: LedgerVersion,
     caller: Caller,
     payer?: AdmittedRequest,
-  ): Promise<PastPage | ReadResult | undefined> {
+  ): Promise<Items | ReadResult | undefined> {
     const { generation, purges } = this.#reader;
     const clears = this.#clears;
     // A purge alone takes no answer from those who wait for it, as everywhere.
@@ -101,16 +101,16 @@ export class PastPages {
     }
   }
 
-  #cut(body: Buffer, first: LedgerVersion, client: string): Promise<PastPage | undefined> {
+  #cut(body: Buffer, first: LedgerVersion, client: string): Promise<Items | undefined> {
     const known = this.#cuts.get(body);
     if (known !== undefined) return known;
-    const cut = PastPage.cut(body, first, client);
+    const cut = itemsIn(body, first, client);
     this.#cuts.set(body, cut);
     return cut;
   }
 
   /** Hashes cover all that is ahead of them: the newest one that both know proves one history. */
-  async #isOfTail({ items }: PastPage, client: string): Promise<boolean> {
+  async #isOfTail(items: Items, client: string): Promise<boolean> {
     for (let version = items.end - 1n; version >= items.first; version -= 1n) {
       const hash = this.#tail.hashOf(version);
       if (hash !== undefined) return hash === (await skim(items.bytesOf(version), client))['hash'];
@@ -128,43 +128,11 @@ function pageRead(first: LedgerVersion, limit: number): Read {
   return { operation: 'transactions', subject: query, version: undefined, form: 'json', wire, need, extent };
 }
 
-/** Consecutive transactions in the answer to a read. */
-export class PastPage {
-  readonly items: Items;
-  /** In memory. */
-  readonly bytes: number;
-  /** Frames of the whole page, which all streams without a filter get. */
-  #whole: Frames | undefined;
-
-  constructor(items: Items, bytes: number) {
-    this.items = items;
-    this.bytes = bytes;
-  }
-
-  /** `undefined`: the body is no list that begins with the transaction at `first`. */
-  static async cut(body: Buffer, first: LedgerVersion, client: string): Promise<PastPage | undefined> {
-    const ranges = await rangesIn(body, client);
-    if (ranges === undefined) return undefined;
-    const items = new Items({ first, body, ranges });
-    const { version } = await skim(items.bytesOf(first), client);
-    const isFirst = typeof version === 'string' && findU64(version) === first;
-    return isFirst ? new PastPage(items, body.length) : undefined;
-  }
-
-  /** Frames of [from, next), at most up to `upTo` and of some `mostBytes` of transactions, but of one at least. */
-  frames(
-    from: LedgerVersion,
-    upTo: LedgerVersion,
-    filter: Filter | undefined,
-    mostBytes: number,
-  ): Frames & { readonly next: LedgerVersion } {
-    const { first, end } = this.items;
-    const isWhole = from === first && end <= upTo && filter === undefined && this.bytes <= mostBytes;
-    if (isWhole && this.#whole !== undefined) return { ...this.#whole, next: end };
-    const parts: Buffer[] = [];
-    const next = this.items.addFrames(parts, from, upTo < end ? upTo : end, filter, mostBytes);
-    const joined = joinFrames(parts);
-    if (isWhole) this.#whole = joined;
-    return { ...joined, next };
-  }
+/** The transactions of a list; `undefined`: the body is no list that begins with the one at `first`. */
+async function itemsIn(body: Buffer, first: LedgerVersion, client: string): Promise<Items | undefined> {
+  const ranges = await rangesIn(body, client);
+  if (ranges === undefined) return undefined;
+  const items = new Items({ first, body, ranges });
+  const { version } = await skim(items.bytesOf(first), client);
+  return typeof version === 'string' && findU64(version) === first ? items : undefined;
 }

@@ -7,12 +7,12 @@
 import { GatewayError, type LedgerVersion } from '../../../ledger/index.ts';
 import { LargeAnswerError, type PublishedState } from '../../../upstream/index.ts';
 import type { Follower, FollowSettings } from '../follower/follower.ts';
-import type { Filter, Frames } from '../follower/page.ts';
+import { type Filter, type Frames, Items } from '../follower/page.ts';
 import type { Tail, TailListener } from '../follower/tail.ts';
 import type { Freshness } from '../freshness.ts';
 import { type EndReason, eventFrame, fanOut, rollbackData, type StreamClient } from '../push.ts';
 import type { DemandingCaller, ReadResult } from '../read.ts';
-import { PastPage, type PastPages } from './past-pages.ts';
+import type { PastPages } from './past-pages.ts';
 import type { Pulse, PulseListener } from './pulse.ts';
 
 /** Versions that a stream gets at one beat from the tail; one that lacks more catches up in steps. */
@@ -37,7 +37,7 @@ export interface StreamStart {
   /** The client has nothing ahead of it to be withdrawn by a rollback. */
   readonly origin: LedgerVersion;
   /** The page at the cursor, if it had to be read, and `Pulse.generation` then. */
-  readonly page: PastPage | undefined;
+  readonly page: Items | undefined;
   readonly generation: number;
 }
 
@@ -50,7 +50,7 @@ class TransactionStream {
   cursor: LedgerVersion;
   /** The version behind the last id that was sent. */
   marked: LedgerVersion;
-  page: PastPage | undefined;
+  page: Items | undefined;
   /** The version of a rollback that its client has not been sent. */
   rolledBackTo: LedgerVersion | undefined;
   /** A step is in flight. */
@@ -139,7 +139,7 @@ export class TransactionStreams implements TailListener, PulseListener {
     const origin = isResumed ? (0n as LedgerVersion) : cursor;
     const isHeld = cursor >= reached || this.#tail.frames(cursor, (cursor + 1n) as LedgerVersion) !== undefined;
     const page = isHeld ? undefined : await this.#pages.at(cursor, reached, exchange);
-    if (page === undefined || page instanceof PastPage) return { cursor, origin, page, generation };
+    if (page === undefined || page instanceof Items) return { cursor, origin, page, generation };
     return { refused: page };
   }
 
@@ -155,8 +155,6 @@ export class TransactionStreams implements TailListener, PulseListener {
     this.#tailMovedMs = performance.now();
     this.#generation = generation;
   }
-
-  onPage(): void {}
 
   onRollback(version: LedgerVersion): void {
     this.#epoch += 1;
@@ -292,7 +290,7 @@ export class TransactionStreams implements TailListener, PulseListener {
             this.#retryLater(stream);
             return;
           }
-          if (!(page instanceof PastPage)) {
+          if (!(page instanceof Items)) {
             sink.send(eventFrame('failure', undefined, page.entry.body), 0);
             sink.end('pruned');
             return;
@@ -337,19 +335,19 @@ export class TransactionStreams implements TailListener, PulseListener {
   }
 
   /** `undefined`: later. */
-  async #pageOf(stream: TransactionStream): Promise<PastPage | ReadResult | undefined> {
+  async #pageOf(stream: TransactionStream): Promise<Items | ReadResult | undefined> {
     const { client, cursor, page } = stream;
     // `first`: a rollback leads back.
-    if (page !== undefined && page.items.first <= cursor && cursor < page.items.end) return page;
+    if (page !== undefined && page.first <= cursor && cursor < page.end) return page;
     stream.page = undefined;
     const found = await this.#pages.at(cursor, this.#reached, client, client.admitted);
-    if (found === undefined || found instanceof PastPage) return found;
+    if (found === undefined || found instanceof Items) return found;
     return found.entry.status === 410 ? found : undefined;
   }
 
   /** False: it is held. */
-  #stepInPage(stream: TransactionStream, page: PastPage): boolean {
-    const { next, ...frames } = page.frames(stream.cursor, this.#reached, stream.filter, stepBytes);
+  #stepInPage(stream: TransactionStream, page: Items): boolean {
+    const { next, ...frames } = page.framesOf(stream.cursor, this.#reached, stream.filter, stepBytes);
     stream.page = page;
     if (mustWait(stream, frames)) return false;
     this.#send(stream, frames, next);
