@@ -11,14 +11,62 @@ import {
 } from './spellings.ts';
 
 /** One value of a request. */
-export type Value =
-  | { readonly of: 'address'; readonly digits: string }
-  | { readonly of: 'tag'; readonly tag: StructTag }
-  | { readonly of: 'number'; readonly number: bigint }
-  | { readonly of: 'word'; readonly word: string }
-  | { readonly of: 'hash'; readonly digits: string }
-  | { readonly of: 'cursor'; readonly hex: string }
-  | { readonly of: 'flag'; readonly isOn: boolean };
+export interface Value {
+  /** Its meaning. */
+  readonly plain: string;
+  /** The parameter means the same as none. */
+  readonly isOff?: boolean;
+  readonly spell: (draw: Draw) => string;
+  /** A value next to it, of another meaning. */
+  readonly other: (draw: Draw) => Value;
+}
+
+export const address = (digits: string): Value => ({
+  plain: `0x${digits}`,
+  spell: (draw) => spellAddress(draw, digits),
+  other: (draw) => address(otherHex(draw, digits)),
+});
+
+export const tag = (struct: StructTag): Value => ({
+  plain: plainTag(struct),
+  spell: (draw) => spellTag(draw, struct),
+  other: (draw) => tag(otherStruct(draw, struct)),
+});
+
+export const number = (value: bigint): Value => ({
+  plain: String(value),
+  spell: (draw) => draw.pick('', '', '', '+') + '0'.repeat(draw.pick(0, 0, 1, 3, 30)) + String(value),
+  other: (draw) => {
+    const drawn = draw.pick(value + 1n, value - 1n, value * 10n, value / 10n);
+    const isOther = drawn >= 0n && drawn < 2n ** 64n && drawn !== value;
+    return number(isOther ? drawn : value === 0n ? 1n : value - 1n);
+  },
+});
+
+export const word = (text: string): Value => ({
+  plain: text,
+  spell: () => text,
+  other: (draw) => word(`${text}${draw.pick('_', 'a', '1')}`),
+});
+
+const hash = (digits: string): Value => ({
+  plain: `0x${digits}`,
+  spell: (draw) => draw.pick('', '0x') + draw.mixedCase(digits),
+  other: (draw) => hash(otherDigit(draw, digits)),
+});
+
+const cursor = (hex: string): Value => ({
+  plain: hex,
+  spell: () => hex,
+  other: (draw) => cursor(otherDigit(draw, hex)),
+});
+
+export const flag = (isOn: boolean): Value => ({
+  plain: String(isOn),
+  isOff: !isOn,
+  spell: () => String(isOn),
+  other: () => flag(!isOn),
+});
 
 /** The meaning of a request. Two requests mean the same exactly when `meaningOf` of them is the same. */
 export interface KeptRequest {
@@ -48,19 +96,12 @@ function drawHex(draw: Draw): string {
   return first + Array.from({ length: length - 1 }, () => '0123456789abcdef'.charAt(draw.upTo(15))).join('');
 }
 
-const address = (draw: Draw): Value => ({ of: 'address', digits: drawHex(draw) });
-const word = (draw: Draw): Value => ({ of: 'word', word: draw.pick(...words) });
-const hash = (draw: Draw): Value => ({
-  of: 'hash',
-  digits: Array.from({ length: 64 }, () => '0123456789abcdef'.charAt(draw.upTo(15))).join(''),
-});
-
-function number(draw: Draw, most = 2n ** 64n - 1n): Value {
-  const drawn = draw.pick(BigInt(draw.upTo(9)), BigInt(draw.upTo(5_000)), 2n ** 53n + 1n, 2n ** 64n - 1n);
-  return { of: 'number', number: drawn % (most + 1n) };
-}
-
-const limit = (draw: Draw): Value => ({ of: 'number', number: 1n + BigInt(draw.upTo(120)) });
+const anyAddress = (draw: Draw): Value => address(drawHex(draw));
+const anyWord = (draw: Draw): Value => word(draw.pick(...words));
+const anyHash = (draw: Draw): Value => hash(times(64, () => '0123456789abcdef'.charAt(draw.upTo(15))).join(''));
+const anyNumber = (draw: Draw): Value =>
+  number(draw.pick(BigInt(draw.upTo(9)), BigInt(draw.upTo(5_000)), 2n ** 53n + 1n, 2n ** 64n - 1n));
+const anyLimit = (draw: Draw): Value => number(1n + BigInt(draw.upTo(120)));
 
 function drawStruct(draw: Draw, depth = 0): StructTag {
   const count = depth < 2 ? draw.pick(0, 0, 1, 2) : 0;
@@ -75,7 +116,7 @@ function drawTag(draw: Draw, depth: number): Tag {
   return { kind, name: draw.pick('u8', 'u64', 'bool', 'address') };
 }
 
-const tag = (draw: Draw): Value => ({ of: 'tag', tag: drawStruct(draw) });
+const anyTag = (draw: Draw): Value => tag(drawStruct(draw));
 
 function times<T>(count: number, make: () => T): readonly T[] {
   return Array.from({ length: count }, make);
@@ -87,7 +128,7 @@ function some(draw: Draw, name: string, value: (draw: Draw) => Value): Query {
   return draw.flip() ? [[name, value(draw)]] : [];
 }
 
-const pinned = (draw: Draw): Query => [['ledger_version', number(draw)]];
+const pinned = (draw: Draw): Query => [['ledger_version', anyNumber(draw)]];
 
 function drawJson(draw: Draw): Json {
   const scalar = draw.pick<Json>('0x1', '0x01', '1', 'a"\\\u00e9/', { number: '1' }, { number: '1.0' }, true, '');
@@ -100,30 +141,30 @@ function drawJson(draw: Draw): Json {
 
 type Make = (draw: Draw) => Pick<KeptRequest, 'path' | 'query'> & Partial<KeptRequest>;
 
-const events = (draw: Draw): Query => [['start', number(draw)], ...some(draw, 'limit', limit)];
-const flag = (draw: Draw): Query => some(draw, 'with_transactions', () => ({ of: 'flag', isOn: draw.flip() }));
+const events = (draw: Draw): Query => [['start', anyNumber(draw)], ...some(draw, 'limit', anyLimit)];
+const flags = (draw: Draw): Query => some(draw, 'with_transactions', () => flag(draw.flip()));
 const page = (draw: Draw): Query => [
   ...pinned(draw),
-  ...some(draw, 'start', () => ({ of: 'cursor', hex: drawHex(draw) })),
-  ...some(draw, 'limit', limit),
+  ...some(draw, 'start', () => cursor(drawHex(draw))),
+  ...some(draw, 'limit', anyLimit),
 ];
 
 /** Each kind of request. `lenient`: nodes and the gateway ignore parameters that they do not know. */
 const kinds: Readonly<Record<string, Make>> = {
-  'resource lenient': (draw) => ({ path: ['accounts', address(draw), 'resource', tag(draw)], query: pinned(draw) }),
-  'module lenient': (draw) => ({ path: ['accounts', address(draw), 'module', word(draw)], query: pinned(draw) }),
-  'by hash lenient': (draw) => ({ path: ['transactions', 'by_hash', hash(draw)], query: [] }),
-  'wait by hash lenient': (draw) => ({ path: ['transactions', 'wait_by_hash', hash(draw)], query: [] }),
-  account: (draw) => ({ path: ['accounts', address(draw)], query: pinned(draw) }),
+  'resource lenient': (draw) => ({ path: ['accounts', anyAddress(draw), 'resource', anyTag(draw)], query: pinned(draw) }),
+  'module lenient': (draw) => ({ path: ['accounts', anyAddress(draw), 'module', anyWord(draw)], query: pinned(draw) }),
+  'by hash lenient': (draw) => ({ path: ['transactions', 'by_hash', anyHash(draw)], query: [] }),
+  'wait by hash lenient': (draw) => ({ path: ['transactions', 'wait_by_hash', anyHash(draw)], query: [] }),
+  account: (draw) => ({ path: ['accounts', anyAddress(draw)], query: pinned(draw) }),
   balance: (draw) => {
-    const asset = draw.flip() ? tag(draw) : address(draw);
-    return { path: ['accounts', address(draw), 'balance', asset], query: pinned(draw) };
+    const asset = draw.flip() ? anyTag(draw) : anyAddress(draw);
+    return { path: ['accounts', anyAddress(draw), 'balance', asset], query: pinned(draw) };
   },
-  resources: (draw) => ({ path: ['accounts', address(draw), 'resources'], query: page(draw) }),
-  modules: (draw) => ({ path: ['accounts', address(draw), 'modules'], query: page(draw) }),
+  resources: (draw) => ({ path: ['accounts', anyAddress(draw), 'resources'], query: page(draw) }),
+  modules: (draw) => ({ path: ['accounts', anyAddress(draw), 'modules'], query: page(draw) }),
   'table item': (draw) => ({
     method: 'POST',
-    path: ['tables', address(draw), 'item'],
+    path: ['tables', anyAddress(draw), 'item'],
     query: pinned(draw),
     body: [
       ['key_type', drawTag(draw, 0)],
@@ -133,38 +174,38 @@ const kinds: Readonly<Record<string, Make>> = {
   }),
   'raw item': (draw) => ({
     method: 'POST',
-    path: ['tables', address(draw), 'raw_item'],
+    path: ['tables', anyAddress(draw), 'raw_item'],
     query: pinned(draw),
     body: [['key', drawJson(draw)]],
   }),
-  'by version': (draw) => ({ path: ['transactions', 'by_version', number(draw)], query: [] }),
+  'by version': (draw) => ({ path: ['transactions', 'by_version', anyNumber(draw)], query: [] }),
   transactions: (draw) => ({ path: ['transactions'], query: events(draw) }),
-  'newest transactions': (draw) => ({ path: ['transactions'], query: some(draw, 'limit', limit) }),
+  'newest transactions': (draw) => ({ path: ['transactions'], query: some(draw, 'limit', anyLimit) }),
   'auxiliary info': (draw) => ({
     path: ['transactions', 'auxiliary_info'],
-    query: [['start_version', number(draw)], ...some(draw, 'limit', limit)],
+    query: [['start_version', anyNumber(draw)], ...some(draw, 'limit', anyLimit)],
   }),
-  'block by height': (draw) => ({ path: ['blocks', 'by_height', number(draw)], query: flag(draw) }),
-  'block by version': (draw) => ({ path: ['blocks', 'by_version', number(draw)], query: flag(draw) }),
-  'events by number': (draw) => ({ path: ['accounts', address(draw), 'events', number(draw)], query: events(draw) }),
+  'block by height': (draw) => ({ path: ['blocks', 'by_height', anyNumber(draw)], query: flags(draw) }),
+  'block by version': (draw) => ({ path: ['blocks', 'by_version', anyNumber(draw)], query: flags(draw) }),
+  'events by number': (draw) => ({ path: ['accounts', anyAddress(draw), 'events', anyNumber(draw)], query: events(draw) }),
   'events by handle': (draw) => ({
-    path: ['accounts', address(draw), 'events', tag(draw), word(draw)],
+    path: ['accounts', anyAddress(draw), 'events', anyTag(draw), anyWord(draw)],
     query: events(draw),
   }),
   'newest events': (draw) => ({
-    path: ['accounts', address(draw), 'events', number(draw)],
-    query: some(draw, 'limit', limit),
+    path: ['accounts', anyAddress(draw), 'events', anyNumber(draw)],
+    query: some(draw, 'limit', anyLimit),
   }),
   'account transactions': (draw) => ({
-    path: ['accounts', address(draw), 'transactions'],
-    query: [...some(draw, 'start', number), ...some(draw, 'limit', number)],
+    path: ['accounts', anyAddress(draw), 'transactions'],
+    query: [...some(draw, 'start', anyNumber), ...some(draw, 'limit', anyNumber)],
   }),
   'transaction summaries': (draw) => ({
-    path: ['accounts', address(draw), 'transaction_summaries'],
+    path: ['accounts', anyAddress(draw), 'transaction_summaries'],
     query: [
-      ...some(draw, 'start_version', number),
-      ...some(draw, 'end_version', number),
-      ...some(draw, 'limit', number),
+      ...some(draw, 'start_version', anyNumber),
+      ...some(draw, 'end_version', anyNumber),
+      ...some(draw, 'limit', anyNumber),
     ],
   }),
 };
@@ -181,10 +222,9 @@ export function drawRequest(draw: Draw, kind: string): KeptRequest {
 
 /** The meaning as one text, written without the code under test. */
 export function meaningOf({ method, path, query, form, body = [] }: KeptRequest): string {
-  const flags = query.filter(([, value]) => value.of !== 'flag' || value.isOn);
-  const parameters = flags.map(([name, value]) => `${name}=${plain(value)}`).sort();
+  const parameters = query.flatMap(([name, { plain, isOff = false }]) => (isOff ? [] : [`${name}=${plain}`])).sort();
   const members = body.map(([name, value]) => `${name}:${isTag(value) ? plainTag(value) : JSON.stringify(value)}`);
-  const segments = path.map((part) => (typeof part === 'string' ? part : plain(part)));
+  const segments = path.map((part) => (typeof part === 'string' ? part : part.plain));
   return [method, form, segments.join('/'), parameters.join('&'), members.join(',')].join(' ');
 }
 
@@ -192,33 +232,14 @@ function isTag(value: Json | Tag): value is Tag {
   return value !== null && typeof value === 'object' && 'kind' in value;
 }
 
-function plain(value: Value): string {
-  switch (value.of) {
-    case 'address':
-      return `0x${value.digits}`;
-    case 'hash':
-      return `0x${value.digits}`;
-    case 'tag':
-      return plainTag(value.tag);
-    case 'number':
-      return String(value.number);
-    case 'word':
-      return value.word;
-    case 'cursor':
-      return value.hex;
-    case 'flag':
-      return String(value.isOn);
-  }
-}
-
 /** The request as some client might write it. */
 export function spellRequest(draw: Draw, request: KeptRequest): SpelledRequest {
   const { method, path, query, form, body = [] } = request;
-  const segments = path.map((part) => (typeof part === 'string' ? part : encodeSome(draw, spell(draw, part))));
+  const segments = path.map((part) => (typeof part === 'string' ? part : encodeSome(draw, part.spell(draw))));
   const noise = (): string => draw.pick('', '', '', '&');
   const parameters = draw
     .shuffled(query)
-    .map(([name, value]) => `${noise()}${encodeSome(draw, name)}=${encodeSome(draw, spell(draw, value))}`);
+    .map(([name, value]) => `${noise()}${encodeSome(draw, name)}=${encodeSome(draw, value.spell(draw))}`);
   const off = draw.upTo(4) === 0 && path[0] === 'blocks' && query.length === 0 ? ['with_transactions=false'] : [];
   const text = [...parameters, ...off].join('&');
   const mark = text === '' ? draw.pick('', '', '?') : '?';
@@ -236,28 +257,6 @@ export function spellRequest(draw: Draw, request: KeptRequest): SpelledRequest {
 function spellBody(draw: Draw, body: NonNullable<KeptRequest['body']>): string {
   const members = body.map(([name, value]) => [name, isTag(value) ? spellTag(draw, value) : value] as const);
   return spellJson(draw, { members });
-}
-
-function spell(draw: Draw, value: Value): string {
-  switch (value.of) {
-    case 'address':
-      return spellAddress(draw, value.digits);
-    case 'tag':
-      return spellTag(draw, value.tag);
-    case 'hash':
-      return draw.pick('', '0x') + draw.mixedCase(value.digits);
-    case 'number': {
-      const sign = draw.pick('', '', '', '+');
-      const digits = '0'.repeat(draw.pick(0, 0, 1, 3, 30)) + String(value.number);
-      return sign + digits;
-    }
-    case 'word':
-      return value.word;
-    case 'cursor':
-      return value.hex;
-    case 'flag':
-      return String(value.isOn);
-  }
 }
 
 /** Percent-encodes all that must be (a plus sign in a query is a blank otherwise), and some more, in either case. */
@@ -286,13 +285,13 @@ export function neighbourOf(draw: Draw, request: KeptRequest): KeptRequest | und
       const at = places[draw.upTo(Math.max(0, places.length - 1))];
       const value = at === undefined ? undefined : path[at];
       if (at === undefined || value === undefined || typeof value === 'string') return undefined;
-      return { ...request, path: path.with(at, changed(draw, value)) };
+      return { ...request, path: path.with(at, value.other(draw)) };
     }
     case 'query': {
       const at = draw.upTo(Math.max(0, query.length - 1));
       const [name, value] = query[at] ?? [];
       if (name === undefined || value === undefined) return undefined;
-      return { ...request, query: query.with(at, [name, changed(draw, value)]) };
+      return { ...request, query: query.with(at, [name, value.other(draw)]) };
     }
     case 'fewer':
       return query.length === 0 ? undefined : { ...request, query: query.toSpliced(draw.upTo(query.length - 1), 1) };
@@ -319,29 +318,6 @@ export function neighbourOf(draw: Draw, request: KeptRequest): KeptRequest | und
       if (typeof part !== 'string' || part === 'by_hash') return undefined;
       return { ...request, path: path.with(at, pairs[part] ?? part) };
     }
-  }
-}
-
-function changed(draw: Draw, value: Value): Value {
-  switch (value.of) {
-    case 'address':
-      return { ...value, digits: otherHex(draw, value.digits) };
-    case 'hash':
-      return { ...value, digits: otherDigit(draw, value.digits) };
-    case 'tag':
-      return { ...value, tag: otherStruct(draw, value.tag) };
-    case 'number': {
-      const { number } = value;
-      const other = draw.pick(number + 1n, number - 1n, number * 10n, number / 10n);
-      const isOther = other >= 0n && other < 2n ** 64n && other !== number;
-      return { ...value, number: isOther ? other : number === 0n ? 1n : number - 1n };
-    }
-    case 'word':
-      return { ...value, word: `${value.word}${draw.pick('_', 'a', '1')}` };
-    case 'cursor':
-      return { ...value, hex: otherDigit(draw, value.hex) };
-    case 'flag':
-      return { ...value, isOn: !value.isOn };
   }
 }
 

@@ -11,7 +11,7 @@ import { fakeNode } from '../../support/fake-node.ts';
 import { fetchReply, nodeAndGateway, patient, testGateway } from '../../support/gateway.ts';
 import { heldBytes } from '../../support/heap.ts';
 import { keptLedger, type KeptRoute, keptRoutes } from '../../support/kept-routes.ts';
-import { type KeptRequest, spellRequest, type Value } from '../../support/kept-spellings.ts';
+import { address, flag, type KeptRequest, number, spellRequest, tag, word } from '../../support/kept-spellings.ts';
 import { Draw, type StructTag } from '../../support/spellings.ts';
 import { rowsIn } from '../../support/tables.ts';
 
@@ -204,8 +204,7 @@ test('each kept route costs the node calls of the table', async (t) => {
 // Requests in many spellings over real sockets: one node call, and the bytes that a node answers to the same
 // spelling.
 
-const account: Value = { of: 'address', digits: '5a000001' };
-const number = (value: bigint): Value => ({ of: 'number', number: value });
+const account = address('5a000001');
 const struct = (module: string, name: string): StructTag => ({
   kind: 'struct',
   address: '1',
@@ -214,17 +213,15 @@ const struct = (module: string, name: string): StructTag => ({
   arguments: [],
 });
 const at = [['ledger_version', number(600n)]] as const;
-const probe: Value = { of: 'tag', tag: struct('ledgergate_sample', 'Probe') };
-const coin: Value = { of: 'tag', tag: struct('aptos_coin', 'AptosCoin') };
+const limit = ['limit', number(5n)] as const;
+const probe = tag(struct('ledgergate_sample', 'Probe'));
+const coin = tag(struct('aptos_coin', 'AptosCoin'));
 
 const requests: Readonly<Record<string, Partial<KeptRequest> & Pick<KeptRequest, 'path' | 'query'>>> = {
   account: { path: ['accounts', account], query: at },
   balance: { path: ['accounts', account, 'balance', coin], query: at },
-  resource: { path: ['accounts', { of: 'address', digits: '1' }, 'resource', probe], query: at },
-  resources: {
-    path: ['accounts', { of: 'address', digits: '1' }, 'resources'],
-    query: [...at, ['limit', number(5n)]],
-  },
+  resource: { path: ['accounts', address('1'), 'resource', probe], query: at },
+  resources: { path: ['accounts', address('1'), 'resources'], query: [...at, limit] },
   'table item': {
     method: 'POST',
     path: ['tables', account, 'item'],
@@ -236,21 +233,9 @@ const requests: Readonly<Record<string, Partial<KeptRequest> & Pick<KeptRequest,
     ],
   },
   'transaction by version': { path: ['transactions', 'by_version', number(600n)], query: [] },
-  transactions: {
-    path: ['transactions'],
-    query: [
-      ['start', number(600n)],
-      ['limit', number(5n)],
-    ],
-  },
-  block: { path: ['blocks', 'by_height', number(30n)], query: [['with_transactions', { of: 'flag', isOn: true }]] },
-  events: {
-    path: ['accounts', account, 'events', probe, { of: 'word', word: 'events' }],
-    query: [
-      ['start', number(30n)],
-      ['limit', number(5n)],
-    ],
-  },
+  transactions: { path: ['transactions'], query: [['start', number(600n)], limit] },
+  block: { path: ['blocks', 'by_height', number(30n)], query: [['with_transactions', flag(true)]] },
+  events: { path: ['accounts', account, 'events', probe, word('events')], query: [['start', number(30n)], limit] },
 };
 
 test('six spellings of one request cost one node call, and answer as a node does', async (t) => {
