@@ -22,13 +22,14 @@ import { Draw, plainTag, seed, spellJson, spellView, viewRequest, type ViewReque
 
 const runs = { numRuns: 1000 };
 
-test('spellings of one view request have one key and one body', () => {
+test('spellings of one view request have one key and one body, and the smallest change of it makes another key', () => {
   fc.assert(
     fc.property(viewRequest, seed, (request, seed) => {
       const draw = new Draw(seed);
       const [a, b] = [readView(spellView(draw, request)), readView(spellView(draw, request))];
       assert.equal(keyOf(a), keyOf(b));
       assert.deepEqual(a.wire, b.wire);
+      assert.notEqual(keyOf(readView(spellView(draw, changedView(draw, request)))), keyOf(a));
     }),
     runs,
   );
@@ -47,17 +48,6 @@ test('the canonical body keeps the meaning of the client body', () => {
     }),
     // JSON.parse of Node 24.21 itself mixes up escaped keys now and then; with this seed it does not.
     { ...runs, seed: 20_261_121 },
-  );
-});
-
-test('the smallest change of a view request makes another key', () => {
-  fc.assert(
-    fc.property(viewRequest, seed, (request, seed) => {
-      const draw = new Draw(seed);
-      const key = keyOf(readView(spellView(draw, request)));
-      assert.notEqual(keyOf(readView(spellView(draw, changedView(draw, request)))), key);
-    }),
-    runs,
   );
 });
 
