@@ -21,12 +21,28 @@ import { submission } from '../../support/submission.ts';
 
 const transfer = submission();
 
+/** Submits to the node itself: the gateway knows nothing of it. */
+async function submitTo(node: FakeNode, sequenceNumber = 1): Promise<string> {
+  const body = submission({ sequenceNumber });
+  const headers = { 'content-type': 'application/json' };
+  const reply = await fetch(`${node.url}/transactions`, { method: 'POST', body, headers });
+  return ((await reply.json()) as { hash: string }).hash;
+}
+
+/** GET over one connection of its own. */
+function connectionTo(t: TestContext, gateway: TestGateway) {
+  const agent = new Agent({ connections: 1, pipelining: 1 });
+  t.after(() => agent.close());
+  return async (path: string) => {
+    const { statusCode: status, headers, body } = await send(gateway.url + path, { dispatcher: agent });
+    return { status, headers, text: await body.text() };
+  };
+}
+
 test('a read after a submission does not share the read that began before it', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const elsewhere = await fakeNode(t, { head: 900n });
-  const { hash } = JSON.parse(await (await fetch(`${elsewhere.url}/transactions`, posted(transfer))).text()) as {
-    hash: string;
-  };
+  const hash = await submitTo(elsewhere);
   const gateway = await testGateway(t, { full: [node] });
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   const unknown = errorBody('transaction_not_found', `Transaction not found by Transaction hash(${hash})`);
@@ -54,9 +70,7 @@ test('a transaction that no full node holds is read from the archival node, howe
   const full = await Promise.all([1, 2, 3, 4].map(() => fakeNode(t, { oldest: 500n, head: 900n })));
   const archival = await fakeNode(t, { archival: true, head: 900n });
   const gateway = await testGateway(t, { full, archival: [archival] });
-  const { hash } = JSON.parse(await (await fetch(`${archival.url}/transactions`, posted(transfer))).text()) as {
-    hash: string;
-  };
+  const hash = await submitTo(archival);
   archival.mempool.commitAll(120n);
 
   const found = await gateway.get(`/transactions/by_hash/${hash}`);
@@ -108,12 +122,7 @@ const impossible = JSON.stringify({
 
 test('a transaction above the head of its node is not cached, and raises no floor', async (t) => {
   const { node, gateway } = await nodeAndGateway(t);
-  const agent = new Agent({ connections: 1, pipelining: 1 });
-  t.after(() => agent.close());
-  const own = async (path: string) => {
-    const response = await send(gateway.url + path, { dispatcher: agent });
-    return { status: response.statusCode, headers: response.headers, text: await response.body.text() };
-  };
+  const own = connectionTo(t, gateway);
   const fault = {
     kind: 'answer',
     status: 200,
@@ -136,12 +145,7 @@ test('a transaction whose node is not believed raises no floor either', async (t
   const liar = await fakeNode(t, { head: 900n });
   const honest = await Promise.all([fakeNode(t, { head: 900n }), fakeNode(t, { head: 901n })]);
   const gateway = await testGateway(t, { full: [liar, ...honest] });
-  const agent = new Agent({ connections: 1, pipelining: 1 });
-  t.after(() => agent.close());
-  const own = async (path: string) => {
-    const response = await send(gateway.url + path, { dispatcher: agent });
-    return { status: response.statusCode, text: await response.body.text() };
-  };
+  const own = connectionTo(t, gateway);
   const lie = {
     kind: 'answer',
     status: 200,
@@ -156,21 +160,9 @@ test('a transaction whose node is not believed raises no floor either', async (t
   assert.equal(read.status, 200);
 });
 
-function posted(body: string): RequestInit {
-  return { method: 'POST', body, headers: { 'content-type': 'application/json' } };
-}
-
 // Long polls for transactions: shared by their callers, answered from the cache, and never older than a read before.
 
 const bcs = { accept: 'application/x-bcs' };
-
-/** Submits to the node itself: the gateway knows nothing of it. */
-async function submitTo(node: FakeNode, sequenceNumber = 1): Promise<string> {
-  const body = submission({ sequenceNumber });
-  const headers = { 'content-type': 'application/json' };
-  const reply = await fetch(`${node.url}/transactions`, { method: 'POST', body, headers });
-  return ((await reply.json()) as { hash: string }).hash;
-}
 
 function isPending({ text }: { readonly text: string }): boolean {
   return text.includes('"pending_transaction"');
@@ -435,23 +427,16 @@ test('200 waiters on 20 hashes cost a call for each hash, and get the answer of 
 
 test('a wait that the follower answers binds the later reads of its connection, and of its client', async (t) => {
   const { node, gateway } = await followedNode(t, { latest: { maxStalenessMs: 10_000 } });
-  const agent = new Agent({ connections: 1, pipelining: 1 });
-  const elsewhere = new Agent({ connections: 1, pipelining: 1 });
-  t.after(() => Promise.all([agent.close(), elsewhere.close()]));
-  const ask = async (path: string, dispatcher: Agent) => {
-    const reply = await send(gateway.url + path, { dispatcher });
-    return { text: await reply.body.text(), served: reply.headers['ledgergate-served-version'] };
-  };
-  const before = await ask(probe, agent);
+  const [agent, elsewhere] = [connectionTo(t, gateway), connectionTo(t, gateway)];
+  const before = await agent(probe);
   const hash = await submitTo(node);
-  const wait = ask(waitFor(hash), agent);
+  const wait = agent(waitFor(hash));
   await until(() => node.requestsTo('byHash') === 1);
   const head = commit(node);
   const answered = await wait;
-  const [next, other] = [await ask(probe, agent), await ask(probe, elsewhere)];
+  const served = [before, await agent(probe), await elsewhere(probe)].map((reply) => reply.headers['ledgergate-served-version']);
 
-  assert.equal(before.served, '900');
   assert.equal(isPending(answered), false);
   assert.equal(calls(node), 1);
-  assert.deepEqual([next.served, other.served], [String(head), String(head)]);
+  assert.deepEqual(served, ['900', String(head), String(head)]);
 });

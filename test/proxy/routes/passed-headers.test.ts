@@ -51,9 +51,21 @@ test('a header without a value is left out', () => {
 
 const sent = (headers: IncomingHttpHeaders): unknown => requestHeaders(headers);
 
+/** What a client accepts, and what its node is asked for, the preferred coding first. */
+const codings: readonly (readonly [given: string, sent: string | undefined])[] = [
+  ['GZIP ;q=0.3,  br, x-own', 'br, gzip'],
+  ['gzip, deflate, br, zstd', 'zstd, br, gzip'],
+  ['gzip;q=1.0, br;q=0.5, *;q=0', 'gzip, br'],
+  ['*', 'zstd, br, gzip'],
+  ['identity;q=0.6, gzip, br;q=0.5', 'gzip'],
+  ...['', 'identity', 'deflate', 'gzip;q=0', 'identity, gzip;q=0.5', ' '.repeat(300), `gzip, ${'x,'.repeat(200)}`].map(
+    (given) => [given, undefined] as const,
+  ),
+];
+
 test('a node gets the accepted codings in one spelling, and only an Accept that the gateway reads too', () => {
-  assert.deepEqual(sent({ 'accept-encoding': 'GZIP ;q=0.3,  br, x-own' }), { 'accept-encoding': 'br, gzip' });
-  assert.deepEqual(sent({ 'accept-encoding': `gzip, ${'x,'.repeat(200)}` }), {});
+  for (const [given, asked] of codings)
+    assert.deepEqual(sent({ 'accept-encoding': given }), asked === undefined ? {} : { 'accept-encoding': asked }, given);
   assert.deepEqual(sent({ accept: 'application/x-bcs'.padEnd(1024) }), { accept: 'application/x-bcs'.padEnd(1024) });
   assert.deepEqual(sent({ accept: 'application/x-bcs'.padEnd(1025) }), {});
 });
