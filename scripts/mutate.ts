@@ -21,12 +21,11 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/cache/kinds.ts': [
     'test/cache/record.test.ts',
     'test/proxy/reads/policy.test.ts',
-    'test/proxy/reads/history-policy.test.ts',
     'test/cache/purge.test.ts',
   ],
   'src/cache/purge.ts': ['test/cache/purge.test.ts'],
   'src/proxy/reads/asked-content.ts': ['test/proxy/reads/asked-content.test.ts'],
-  'src/proxy/reads/policy.ts': ['test/proxy/reads/policy.test.ts', 'test/proxy/reads/history-policy.test.ts'],
+  'src/proxy/reads/policy.ts': ['test/proxy/reads/policy.test.ts'],
   'src/ledger/json-skim.ts': ['test/ledger/json-skim.test.ts'],
   'src/ledger/json-value.ts': [
     'test/ledger/json-value.test.ts',
