@@ -43,6 +43,12 @@ async function checks(gateway: TestGateway, result: string, count: number): Prom
   await until(async () => (await gateway.metric(`ledgergate_encode_checks_total{result="${result}"}`)) >= count);
 }
 
+/** Functions that are left to nodes. */
+async function distrustedAt({ operationsUrl }: TestGateway): Promise<readonly string[]> {
+  const reply = await fetch(`${operationsUrl}/readyz`);
+  return ((await reply.json()) as { encode: { distrusted: readonly string[] } }).encode.distrusted;
+}
+
 test('other bytes from a node are counted, logged and reported, and no client receives the doubtful ones again', async (t) => {
   const { gateway, lines, ask } = await scene(t, 1, () => otherBytes);
 
@@ -52,8 +58,7 @@ test('other bytes from a node are counted, logged and reported, and no client re
 
   assert.equal(first.text, bytes.body);
   for (const reply of later) assert.equal(reply.text, otherBytes.body);
-  const readiness = (await (await fetch(`${gateway.operationsUrl}/readyz`)).json()) as { encode: unknown };
-  assert.deepEqual(readiness.encode, { distrusted: ['0x1::coin::transfer'] });
+  assert.deepEqual(await distrustedAt(gateway), ['0x1::coin::transfer']);
   const logged = lines.find((line) => line['functionId'] === '0x1::coin::transfer');
   assert.deepEqual([logged?.['local'], logged?.['node']], [transfer.expected_hex, otherBytes.body]);
   const forwarded = 'ledgergate_encode_requests_total{outcome="forwarded",reason="distrusted function"}';
@@ -82,8 +87,7 @@ for (const [what, answer] of unreadable) {
     await checks(gateway, 'mismatch', 1);
 
     assert.deepEqual([(await ask()).text, (await ask()).text], [bytes.body, bytes.body]);
-    const readiness = (await (await fetch(`${gateway.operationsUrl}/readyz`)).json()) as { encode: unknown };
-    assert.deepEqual(readiness.encode, { distrusted: [] });
+    assert.deepEqual(await distrustedAt(gateway), []);
     assert.equal(await gateway.metric('ledgergate_encode_distrusted_functions'), 0);
     const logged = lines.find((line) => line['functionId'] === '0x1::coin::transfer');
     assert.deepEqual([logged?.['level'], logged?.['node']], [50, answer.body]);
@@ -217,11 +221,7 @@ async function shopScene(t: TestContext, shadow = 0, upstream = {}) {
   assert.deepEqual(await ask('buy', ['5']), ['0500000000000000']);
   const checked = (result: string): Promise<number> =>
     gateway.metric(`ledgergate_encode_checks_total{result="${result}"}`);
-  const distrusted = async (): Promise<unknown> => {
-    const readiness = (await (await fetch(`${gateway.operationsUrl}/readyz`)).json()) as { encode: unknown };
-    return (readiness.encode as { distrusted: unknown }).distrusted;
-  };
-  return { node, gateway, clock, publish, ask, checked, distrusted };
+  return { node, gateway, clock, publish, ask, checked, distrusted: () => distrustedAt(gateway) };
 }
 
 const calling = (name: string, args: readonly unknown[]): string => encodeRequest(`0xcafe::shop::${name}`, args);
