@@ -191,12 +191,12 @@ export class Exchange implements Caller, RequestSummary {
   }
 
   /** Records the source of the answer to a read. */
-  note({ source, entry, version }: ReadResult): void {
+  note({ source, isCollapsed, entry, version }: ReadResult): void {
     this.version = version;
-    if (source.kind === 'upstream') this.upstream = source.name;
-    if (source.kind !== 'memory' && source.isCollapsed) this.outcome = 'collapsed';
-    else if (source.kind !== 'upstream') this.outcome = source.kind;
-    else this.noteUpstream('miss', { upstream: source.name, tookMs: source.tookMs, gasUsed: entry.gasUsed });
+    if (typeof source === 'object') this.upstream = source.upstream;
+    if (isCollapsed) this.outcome = 'collapsed';
+    else if (typeof source === 'string') this.outcome = source;
+    else this.noteUpstream('miss', { upstream: source.upstream, tookMs: source.tookMs, gasUsed: entry.gasUsed });
   }
 
   /** Whether conditions apply to the method. */

@@ -32,7 +32,7 @@ export class AnswerHeads {
   /** Headers that many answers share, the content type first. */
   commonHeadOf(served: ReadResult, scope: CacheScope): string[] {
     const head = ['Content-Type', served.entry.contentType, 'Vary', this.vary];
-    head.push('Cache-Status', this.#cacheStatus(served.source), 'Cache-Control', cacheControl(served, scope));
+    head.push('Cache-Status', this.#cacheStatus(served), 'Cache-Control', cacheControl(served, scope));
     return head;
   }
 
@@ -41,7 +41,7 @@ export class AnswerHeads {
     const head: string[] = [];
     const { dialect, view } = this.#fleet;
     // RFC 9111 5.1: the answer predates this request. A pinned version needs no revalidation.
-    if (source.kind !== 'upstream') head.push('Age', String(ageSeconds));
+    if (typeof source === 'string') head.push('Age', String(ageSeconds));
     if (version !== undefined) head.push('Ledgergate-Served-Version', String(version));
     if (entry.gasUsed !== undefined) head.push(dialect.gasUsed, entry.gasUsed);
     if (entry.cursor !== undefined) head.push(dialect.cursor, entry.cursor);
@@ -50,15 +50,15 @@ export class AnswerHeads {
       head.push(...familyText.list(entry.ownHeaders, dialect, view.ledgerWideNames));
     }
     if (entry.digest !== '') head.push('ETag', entityTag(entry, coding));
-    if (source.kind === 'upstream' && source.retryAfter !== undefined) head.push('Retry-After', source.retryAfter);
+    if (typeof source === 'object' && source.retryAfter !== undefined) head.push('Retry-After', source.retryAfter);
     return head;
   }
 
   /** `outage`: no node is reachable, and the ledger headers are the last ones (RFC 9211 2, parameters). */
-  #cacheStatus(source: ReadResult['source']): string {
-    const collapsed = source.kind !== 'memory' && source.isCollapsed ? '; collapsed' : '';
-    if (source.kind === 'upstream') return `ledgergate; fwd=miss; detail=${source.name}${collapsed}`;
-    return `ledgergate; hit; detail=${source.kind}${collapsed}${this.#fleet.view.isPlain ? '' : '; outage'}`;
+  #cacheStatus({ source, isCollapsed }: ReadResult): string {
+    const collapsed = isCollapsed ? '; collapsed' : '';
+    if (typeof source === 'object') return `ledgergate; fwd=miss; detail=${source.upstream}${collapsed}`;
+    return `ledgergate; hit; detail=${source}${collapsed}${this.#fleet.view.isPlain ? '' : '; outage'}`;
   }
 
   /** Request headers that select the bytes a cache may replay. */

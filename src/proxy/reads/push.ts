@@ -69,9 +69,9 @@ export function rollbackData(version: LedgerVersion): Buffer {
 type Admitted = StreamClient['admitted'];
 
 /** Charges the read of a node for a stream, or a share in another client's. */
-export function chargeRead(admitted: Admitted, { source, entry: { status, gasUsed } }: ReadResult): void {
-  if (source.kind !== 'upstream') settle(admitted, source.kind, status);
-  else if (source.isCollapsed) settle(admitted, 'collapsed', status);
+export function chargeRead(admitted: Admitted, { source, isCollapsed, entry: { status, gasUsed } }: ReadResult): void {
+  if (typeof source === 'string') settle(admitted, source, status);
+  else if (isCollapsed) settle(admitted, 'collapsed', status);
   else settle(admitted, 'miss', status, source.tookMs, gasUsed);
 }
 

@@ -1,7 +1,7 @@
 /** A read, its client, and its result: the answer, its source, and the facts that response headers report. */
 import type { IncomingMessage } from 'node:http';
 import type { AdmittedRequest } from '../../access/index.ts';
-import type { CachedResponse, CacheKey } from '../../cache/index.ts';
+import type { CachedResponse, CacheKey, Loaded } from '../../cache/index.ts';
 import type { CancelSignal, LedgerVersion } from '../../ledger/index.ts';
 import type { Span } from '../../metrics/index.ts';
 import type { FleetRequest, Need, ReportedState } from '../../upstream/index.ts';
@@ -56,20 +56,6 @@ export interface DemandingCaller extends Caller, DemandSource {
   readonly route: string;
 }
 
-/** Source of an answer, for `Cache-Status`. */
-export type Source =
-  | { readonly kind: 'memory' }
-  | { readonly kind: 'store' | 'redis'; readonly isCollapsed: boolean }
-  | {
-      readonly kind: 'upstream';
-      readonly name: string;
-      readonly isCollapsed: boolean;
-      /** Time from the request to the node until its answer, in milliseconds. */
-      readonly tookMs: number;
-      /** `Retry-After` of its error. */
-      readonly retryAfter: string | undefined;
-    };
-
 /** An answer ready to be written. */
 export interface ReadResult {
   readonly entry: CachedResponse;
@@ -81,5 +67,8 @@ export interface ReadResult {
   readonly isLatest: boolean;
   /** Age of the latest state, in whole seconds; 0 for a pinned read, whose state never changes. */
   readonly ageSeconds: number;
-  readonly source: Source;
+  /** The tier that had the answer, or the node that gave it, for `Cache-Status`. */
+  readonly source: 'memory' | Loaded['origin'];
+  /** It came by the load of another caller. */
+  readonly isCollapsed: boolean;
 }

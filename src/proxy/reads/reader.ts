@@ -31,7 +31,7 @@ import {
   newestIn,
   type Decision,
 } from './policy.ts';
-import type { Caller, Keyed, Read, ReadResult, Source } from './read.ts';
+import type { Caller, Keyed, Read, ReadResult } from './read.ts';
 
 /** Answers reads from memory, Redis or the fleet. Rejections are `GatewayError`. */
 export class Reader {
@@ -93,7 +93,7 @@ export class Reader {
   #hitOf(read: Read, entry: CachedResponse, isProvisional: boolean): ReadResult {
     this.hitsOf(read).inc();
     const { version } = read;
-    return { entry, version, isProvisional, isLatest: false, ageSeconds: 0, source: { kind: 'memory' } };
+    return { entry, version, isProvisional, isLatest: false, ageSeconds: 0, source: 'memory', isCollapsed: false };
   }
 
   /** See `ReadResult.isProvisional`, of memory's answer. */
@@ -327,23 +327,16 @@ export function resultOf(
   { answer, origin, awaited }: Loaded,
   isCollapsed: boolean,
 ): ReadResult {
-  const isOfTier = typeof origin === 'string';
   // A success has the read's version, even if it is not stored: it may be incomplete or compressed.
   const isStored = answer.lifetimeMs > 0;
   const asked = isStored || answer.status < 300 ? version : undefined;
   return {
     entry: answer,
-    version: asked ?? (isStored || isOfTier ? undefined : origin.version),
+    version: asked ?? (isStored || typeof origin === 'string' ? undefined : origin.version),
     isProvisional: awaited !== undefined,
     isLatest: false,
     ageSeconds: 0,
-    source: isOfTier ? { kind: origin, isCollapsed } : sourceOf(origin, isCollapsed),
+    source: origin,
+    isCollapsed,
   };
-}
-
-function sourceOf(
-  { upstream: name, tookMs, retryAfter }: Exclude<Loaded['origin'], string>,
-  isCollapsed: boolean,
-): Source {
-  return { kind: 'upstream', name, isCollapsed, tookMs, retryAfter };
 }

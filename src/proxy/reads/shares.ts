@@ -84,7 +84,7 @@ export class Shares {
     const ttl = this.#ttlMs[read.shared];
     const held = this.#held.get(name);
     if (held !== undefined && performance.now() - held.askedAtMs < ttl)
-      return { ...sharedResultOf(held, false), source: { kind: 'memory' } };
+      return { ...sharedResultOf(held, false), source: 'memory' };
     const { client } = caller;
     const lead = async (signal: CancelSignal, span: Span | undefined): Promise<SharedAnswer> => {
       const answer = await this.#ask(read, { kind: 'head', min, isChosen: true }, { client, signal, span });

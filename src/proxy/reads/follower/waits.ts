@@ -226,10 +226,9 @@ export class Waits {
     if (read.form !== 'json' || status !== 200 || lifetimeMs > 0 || committedAt !== undefined) return false;
     if (body.length > largestPending) return true;
     if (new JsonBody(body).members['type'] !== 'pending_transaction') return false;
-    const { source } = served;
     // Only the first caller of a flight knows when it began. A page may be ahead of the node.
-    if (source.kind === 'upstream' && !source.isCollapsed && !this.#tail.has(read.subject)) {
-      const shared = { ...served, source: { ...source, isCollapsed: true } };
+    if (typeof served.source === 'object' && !served.isCollapsed && !this.#tail.has(read.subject)) {
+      const shared = { ...served, isCollapsed: true };
       this.#pending.set(read.subject, { served: shared, atMs, purges: this.#reader.purges });
     }
     return true;

@@ -23,7 +23,7 @@ function waitFor(hash: string, accept?: string): Read {
 function resultOf(body: string, facts: { status?: number; lifetimeMs?: number; isCollapsed?: boolean } = {}) {
   const { status = 200, lifetimeMs = 0, isCollapsed = false } = facts;
   const entry = { status, body: Buffer.from(body), lifetimeMs, committedAt: undefined };
-  return { entry, source: { kind: 'upstream', name: 'full-0', isCollapsed } } as unknown as ReadResult;
+  return { entry, source: { upstream: 'full-0' }, isCollapsed } as unknown as ReadResult;
 }
 
 const pending = (hash: string): ReadResult => resultOf(`{"hash":"${hash}","type":"pending_transaction"}`);
@@ -212,7 +212,7 @@ test('a wait ends after a second with the pending transaction, which counts as t
   const served = await second;
 
   assert.ok(served.entry.body.equals(pending(one).entry.body));
-  assert.deepEqual(served.source, { kind: 'upstream', name: 'full-0', isCollapsed: true });
+  assert.deepEqual([served.source, served.isCollapsed], [{ upstream: 'full-0' }, true]);
   assert.deepEqual(world.asked, []);
   assert.deepEqual(await world.counts(), { pending: 2 });
 });

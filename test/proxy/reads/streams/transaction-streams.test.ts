@@ -156,8 +156,9 @@ async function opened(head: number, cursor: number) {
 }
 
 function resultOf(status: number, body: Buffer): ReadResult {
-  const source = { kind: 'upstream', name: 'one', isCollapsed: false, tookMs: 7, retryAfter: undefined } as const;
-  return { entry: { status, body, lifetimeMs: status === 200 ? 1 : 0 }, isProvisional: false, source } as ReadResult;
+  const source = { upstream: 'one', tookMs: 7, version: undefined, retryAfter: undefined };
+  const entry = { status, body, lifetimeMs: status === 200 ? 1 : 0 };
+  return { entry, isProvisional: false, source, isCollapsed: false } as ReadResult;
 }
 
 const noNode = new GatewayError('unavailable', 'no node', { reason: 'no node' });
@@ -602,8 +603,7 @@ test("a share in another client's page costs no time of a node", async () => {
   const again = () => ({ ...next, settle: () => undefined });
   const client = new Client('one', { again } as unknown as AdmittedRequest);
   await world.open({ cursor: 150 }, client);
-  const source = { kind: 'upstream', name: 'one', isCollapsed: true, tookMs: 70, retryAfter: undefined } as const;
-  world.answer = () => ({ entry: { status: 404, body: Buffer.from('{}') }, source }) as ReadResult;
+  world.answer = () => ({ ...resultOf(404, Buffer.from('{}')), isCollapsed: true });
   for (let beats = 0; beats < 3; beats += 1) await world.beat();
   assert.deepEqual(costs[0], ['collapsed', 0]);
 });

@@ -8,7 +8,7 @@ import type { CancelSignal } from '../../../../src/ledger/stop.ts';
 import type { LedgerVersion } from '../../../../src/ledger/version.ts';
 import type { Freshness } from '../../../../src/proxy/reads/freshness.ts';
 import type { StreamClient } from '../../../../src/proxy/reads/push.ts';
-import type { Caller, Read, ReadResult, Source } from '../../../../src/proxy/reads/read.ts';
+import type { Caller, Read, ReadResult } from '../../../../src/proxy/reads/read.ts';
 import type { Reader } from '../../../../src/proxy/reads/reader.ts';
 import { Watches } from '../../../../src/proxy/reads/streams/watches.ts';
 import type { ReportedState } from '../../../../src/upstream/shared-states.ts';
@@ -21,7 +21,7 @@ const [balance, supply] = ['0xa', '0xb'].map((address) => readResource(address, 
   Read,
   Read,
 ];
-const node: Source = { kind: 'upstream', name: 'full-0', isCollapsed: false, tookMs: 7, retryAfter: undefined };
+const node = { upstream: 'full-0', tookMs: 7, version: undefined, retryAfter: undefined };
 
 /** A node's answer: its status and body, or the error of the read. */
 type Given = readonly [status: number, body: string] | GatewayError;
@@ -31,7 +31,7 @@ class World {
   intervalMs = 1_000;
   generation = 0;
   purges = 0;
-  source: Source = node;
+  isCollapsed = false;
   /** The answer to a read at a version. */
   answer: (read: Read, version: bigint) => Given = () => [200, '{"value":"1"}'];
   /** Versions of `memory` are not read. */
@@ -98,7 +98,7 @@ class World {
     const given = version !== undefined && this.memory.has(version) ? this.answer(read, version) : undefined;
     return given === undefined || given instanceof GatewayError
       ? undefined
-      : resultOf(given, version, { kind: 'memory' });
+      : resultOf(given, version, 'memory');
   }
 
   async #load(read: Read, caller: Caller): Promise<ReadResult> {
@@ -112,11 +112,11 @@ class World {
     }
     const given = this.answer(read, version);
     if (given instanceof GatewayError) throw given;
-    return resultOf(given, version, this.source);
+    return { ...resultOf(given, version, node), isCollapsed: this.isCollapsed };
   }
 }
 
-function resultOf([status, body]: readonly [number, string], version: bigint | undefined, source: Source): ReadResult {
+function resultOf([status, body]: readonly [number, string], version: bigint | undefined, source: ReadResult['source']): ReadResult {
   const content = {
     status,
     contentType: 'application/json',
@@ -127,7 +127,7 @@ function resultOf([status, body]: readonly [number, string], version: bigint | u
     ownHeaders: undefined,
     lifetimeMs: status === 200 || status === 404 ? Infinity : 0,
   };
-  const facts = { isProvisional: false, isLatest: false, ageSeconds: 0, source };
+  const facts = { isProvisional: false, isLatest: false, ageSeconds: 0, source, isCollapsed: false };
   return { entry: createEntry(content, true), version: version as LedgerVersion | undefined, ...facts };
 }
 
@@ -354,7 +354,7 @@ test('one client pays for all who watch: the oldest whose plan admits the read',
     ['poor', 'rich', 'rich'],
   );
 
-  world.source = { ...node, isCollapsed: true } as Source;
+  world.isCollapsed = true;
   await world.beat(5n);
   world.answer = () => new GatewayError('unavailable', 'full', { reason: 'nodes full' });
   await world.beat(6n);
