@@ -151,7 +151,7 @@ const longestAbiHead = 512;
 const none: Members = {};
 
 /** The members of a JSON value, where it is an object; none otherwise. */
-function membersOf(value: unknown): Members {
+export function membersOf(value: unknown): Members {
   return typeof value === 'object' && value !== null ? (value as Members) : none;
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
-import { test, type TestContext } from 'node:test';
+import { after, beforeEach, test, type TestContext } from 'node:test';
 import {
   gunzipSync,
   gzipSync,
@@ -19,6 +19,10 @@ import { nodeAndGateway, type Reply, testGateway, twoTiers, patient } from '../.
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { listen } from '../../support/listen.ts';
 
+/** Of the tests that change neither ledger nor config. */
+const { node, gateway } = await nodeAndGateway({ after });
+beforeEach(() => node.faults.clear());
+
 /** An unknown parameter leaves a read to a node. */
 const paths = [
   '/-/healthy',
@@ -28,8 +32,7 @@ const paths = [
   '/transactions/by_version/500?x=1',
 ];
 
-test('a read that is left to a node passes byte for byte with live ledger headers', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t);
+test('a read that is left to a node passes byte for byte with live ledger headers', async () => {
   for (const path of paths) {
     const direct = await fetch(node.url + path);
     const reply = await gateway.get(path);
@@ -51,8 +54,7 @@ test('a passed read of a pruned version is routed and repaired as our own reads 
   assert.deepEqual({ full: full.reads, archival: archival.reads }, { full: 1, archival: 2 });
 });
 
-test('unknown X-NODE headers cross both ways; hop-by-hop headers and credentials do not', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t);
+test('unknown X-NODE headers cross both ways; hop-by-hop headers and credentials do not', async () => {
   const body = '{"ok":true}';
   node.fault = {
     kind: 'answer',
@@ -158,8 +160,7 @@ for (const maxStalenessMs of [200, 0]) {
   });
 }
 
-test('a compressed view is a read of the latest state like any other', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t);
+test('a compressed view is a read of the latest state like any other', async () => {
   const body = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],"arguments":[]}';
   // Sample nodes do not read compressed bodies.
   node.faults.add(
@@ -179,8 +180,7 @@ test('a compressed view is a read of the latest state like any other', async (t)
   assert.equal(tooNew.status, 503);
 });
 
-test('a node\u2019s redirection does not reveal its address', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t);
+test('a node\u2019s redirection does not reveal its address', async () => {
   node.fault = { kind: 'answer', status: 307, body: '', headers: { location: `${node.url}/elsewhere` } };
 
   for (const path of ['/spec', '/spec?x=1']) {
@@ -194,8 +194,8 @@ test('a node\u2019s redirection does not reveal its address', async (t) => {
 /** test/proxy/routes/target.test.ts has further spellings. */
 const hidden = ['/set_failpoint?name=x', '/experimental/state_values/r%61w', '/SET_failpoint%3Bx'];
 
-test('routes for tests of nodes reach no node, in any spelling', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t);
+test('routes for tests of nodes reach no node, in any spelling', async () => {
+  const { reads } = node;
   for (const path of hidden) {
     for (const method of ['GET', 'POST'] as const) {
       const reply = await gateway.send(method, path, method === 'POST' ? { body: '{}' } : {});
@@ -206,11 +206,10 @@ test('routes for tests of nodes reach no node, in any spelling', async (t) => {
       assert.equal(reply.headers['x-node-ledger-version'], '900', path);
     }
   }
-  assert.equal(node.reads, 0);
+  assert.equal(node.reads, reads);
 });
 
-test('an error that a node compresses unasked is decoded for cacheable reads, and not cached', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t);
+test('an error that a node compresses unasked is decoded for cacheable reads, and not cached', async () => {
   const error = errorBody('resource_not_found', `Resource not found${' '.repeat(2_000)}`);
   const headers = { 'content-encoding': 'gzip', ...ledger };
   node.fault = { kind: 'answer', status: 404, body: gzipSync(error), headers };
@@ -264,8 +263,7 @@ async function nodeIn(t: TestContext, coding: string, body: Buffer): Promise<Fak
 }
 
 for (const body of [text, noise]) {
-  test(`a passed list of ${body.length} bytes reaches the client as the node coded it`, async (t) => {
-    const { node, gateway } = await nodeAndGateway(t);
+  test(`a passed list of ${body.length} bytes reaches the client as the node coded it`, async () => {
     for (const coding of ['gzip', 'br', 'zstd'] as const) {
       const coded = coders[coding](body);
       answerIn(node, coding, coded, { etag: '"of-this-coding"' });
@@ -281,8 +279,7 @@ for (const body of [text, noise]) {
     }
   });
 
-  test(`a passed list of ${body.length} bytes is decoded for a client that does not accept its coding`, async (t) => {
-    const { node, gateway } = await nodeAndGateway(t);
+  test(`a passed list of ${body.length} bytes is decoded for a client that does not accept its coding`, async () => {
     for (const coding of ['gzip', 'x-gzip', 'BR', 'zstd', 'deflate'] as const) {
       const coder = coders[coding.replace('x-', '').toLowerCase() as Coding];
       answerIn(node, coding, coder(body), { etag: '"of-this-coding"', 'content-digest': 'sha-256=:x:' });
@@ -303,8 +300,7 @@ for (const body of [text, noise]) {
   });
 }
 
-test('HEAD of a passed answer has the headers of GET, in the same coding', async (t) => {
-  const { gateway } = await nodeAndGateway(t);
+test('HEAD of a passed answer has the headers of GET, in the same coding', async () => {
   const headers = { 'accept-encoding': 'gzip' };
 
   const [get, head] = [
@@ -318,8 +314,7 @@ test('HEAD of a passed answer has the headers of GET, in the same coding', async
     assert.equal(head.headers[name], get.headers[name], name);
 });
 
-test('304 of a node passes with the tag of the coded answer, and Range reaches no node', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t);
+test('304 of a node passes with the tag of the coded answer, and Range reaches no node', async () => {
   const headers = { ...ledger, etag: '"coded"', 'content-encoding': 'gzip' };
   node.faults.add(
     { kind: 'answer', status: 304, body: '', headers },

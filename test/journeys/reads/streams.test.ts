@@ -361,12 +361,6 @@ testStreams('requests that no stream can answer are refused, or answered as ever
   assert.match(head.headers['content-type'] ?? '', /^application\/json/);
 });
 
-testStreams('without a follower there are no streams of transactions', async (t, open) => {
-  const { gateway } = await nodeAndGateway(t, { config: { follow: { mode: 'off' } } });
-  const reader = await open(transactionsOf(gateway));
-  assert.equal(reader.status, 403);
-});
-
 testStreams('a node that dies, and one that lags, make neither a gap nor a double', async (t, open) => {
   const nodes = await Promise.all([
     fakeNode(t, { head: 900n }),

@@ -14,6 +14,7 @@ import {
   TypeTag,
 } from '../../../ledger/index.ts';
 import type { NodeAnswer } from '../../../upstream/index.ts';
+import { membersOf } from '../asked-content.ts';
 import { frameParts, isLine } from '../push.ts';
 
 /** A page of transactions as the follower cut it: a structured clone between workers. */
@@ -206,9 +207,4 @@ function typeIn(value: unknown): string | undefined {
   const type = TypeTag.format(tag);
   if (value.length <= longestKept) eventTypes.set(value, type);
   return type;
-}
-
-/** The members of a JSON object; none of any other value. */
-function membersOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
 }
