@@ -122,6 +122,17 @@ export class VectorNode {
   }
 }
 
+/** The answer with the module of this name at `0xcafe`; `functions`: the parameters of its entry functions. */
+export function moduleWith(name: string, functions: Readonly<Record<string, readonly string[]>>): string {
+  const exposed = Object.entries(functions).map(([called, params]) => {
+    return { name: called, is_entry: true, generic_type_params: [], params };
+  });
+  return JSON.stringify({
+    bytecode: '0x',
+    abi: { address: '0xcafe', name, exposed_functions: exposed, structs: [] },
+  });
+}
+
 /** A 400 in the interface's words. */
 export function refusal(code: 'invalid_input' | 'web_framework_error', message: string): EncodeAnswer {
   return { status: 400, body: errorBody(code, message) };

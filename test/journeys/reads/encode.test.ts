@@ -9,7 +9,7 @@ import { until } from '../../support/eventually.ts';
 import { fetchReply, testGateway, type Reply, type TestGateway } from '../../support/gateway.ts';
 import { exchangeRaw } from '../../support/raw-http.ts';
 import { encodeRequest } from '../../support/submission.ts';
-import { refusal, vectorNode, type VectorNode } from '../../support/vector-node.ts';
+import { moduleWith, refusal, vectorNode, type VectorNode } from '../../support/vector-node.ts';
 
 const path = '/transactions/encode_submission';
 
@@ -312,31 +312,22 @@ const greedy = '127.0.0.2';
 const modest = '127.0.0.3';
 
 /** Two places at the only node. A read of a module keeps its place until `release`. */
-async function busyScene(t: TestContext, shadow = 0) {
+async function busyScene(t: TestContext) {
   const node = await vectorNode(t);
-  for (let at = 0; at < 8; at += 1) node.publish(moduleAnswer(`shop${at}`));
+  const functions = { buy: ['&signer', 'u64'] };
+  for (let at = 0; at < 8; at += 1) node.publish(moduleWith(`shop${at}`, functions));
   node.encode = () => ({ status: 200, body: '"0x00"' });
   const upstream = { connections: 2, timeoutMs: 20_000, deadlineMs: 20_000 };
-  const gateway = await testGateway(t, { full: [node], config: { upstream, encode: { shadow } }, now: () => 0 });
+  const gateway = await testGateway(t, { full: [node], config: { upstream }, now: () => 0 });
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.holdModules = released;
   const waiting = (): Promise<number> => gateway.metric('ledgergate_upstream_queue_requests');
   return { node, gateway, release, waiting };
 }
 
-function moduleAnswer(name: string): string {
-  const functions = ['buy', 'sell'].map((called) => {
-    return { name: called, is_entry: true, generic_type_params: [], params: ['&signer', 'u64'] };
-  });
-  return JSON.stringify({
-    bytecode: '0x',
-    abi: { address: '0xcafe', name, exposed_functions: functions, structs: [] },
-  });
-}
-
 /** Asks from a loopback address of its own, which is another client. Resolves to the body. */
-function sign(address: string, { port }: TestGateway, module: string, called = 'buy'): Promise<string> {
-  const body = encodeRequest(`0xcafe::${module}::${called}`, ['5']);
+function sign(address: string, { port }: TestGateway, module: string): Promise<string> {
+  const body = encodeRequest(`0xcafe::${module}::buy`, ['5']);
   return new Promise((resolve, reject) => {
     const target = {
       host: '127.0.0.1',

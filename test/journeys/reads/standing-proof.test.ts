@@ -8,7 +8,7 @@ import { until } from '../../support/eventually.ts';
 import { type LogLine, type TestGateway, testGateway } from '../../support/gateway.ts';
 import { shortenTimeouts } from '../../support/short-timeouts.ts';
 import { encodeRequest } from '../../support/submission.ts';
-import { type Encode, type EncodeAnswer, overloaded, refusal, vectorNode } from '../../support/vector-node.ts';
+import { type Encode, type EncodeAnswer, moduleWith, overloaded, refusal, vectorNode } from '../../support/vector-node.ts';
 
 const path = '/transactions/encode_submission';
 
@@ -210,7 +210,7 @@ async function shopScene(t: TestContext, shadow = 0, upstream = {}) {
   const clock = { ms: 0 };
   const node = await vectorNode(t);
   const publish = (functions: Readonly<Record<string, readonly string[]>>): void =>
-    node.publish(moduleAnswer(functions));
+    node.publish(moduleWith('shop', functions));
   publish({ buy: ['&signer', 'u64'] });
   node.encode = () => overloaded;
   const gateway = await testGateway(t, { full: [node], config: { encode: { shadow }, upstream }, now: () => clock.ms });
@@ -225,14 +225,6 @@ async function shopScene(t: TestContext, shadow = 0, upstream = {}) {
 }
 
 const calling = (name: string, args: readonly unknown[]): string => encodeRequest(`0xcafe::shop::${name}`, args);
-
-function moduleAnswer(functions: Readonly<Record<string, readonly string[]>>): string {
-  const exposed = Object.entries(functions).map(([name, params]) => {
-    return { name, visibility: 'private', is_entry: true, is_view: false, generic_type_params: [], params, return: [] };
-  });
-  const abi = { address: '0xcafe', name: 'shop', friends: [], exposed_functions: exposed, structs: [] };
-  return JSON.stringify({ bytecode: '0x00', abi });
-}
 
 /** The argument bytes of a message that calls a function of `0xcafe::shop`: they stand between its name and the gas. */
 function argumentsOf(text: string): readonly string[] {
@@ -339,7 +331,7 @@ async function upgraded(t: TestContext, functions: Readonly<Record<string, reado
   await until(async () => (await checked('inconclusive')) === 1);
   node.head += 1n;
   publish(functions);
-  const loadModule = () => Promise.resolve(compileModule(moduleAnswer(functions)));
+  const loadModule = () => Promise.resolve(compileModule(moduleWith('shop', functions)));
   node.encode = async ({ body }) => {
     const outcome = await encodeSubmission(body.toString(), { chainId: 4, signingDomain: 'APTOS', loadModule });
     if (outcome.kind === 'encoded') return { status: 200, body: JSON.stringify(outcome.hex) };
@@ -374,7 +366,7 @@ test('a node that is behind the upgrade has not encoded differently', async (t) 
   const before = await encodeSubmission(calling('buy', ['5']), {
     chainId: 4,
     signingDomain: 'APTOS',
-    loadModule: () => Promise.resolve(compileModule(moduleAnswer({ buy: ['&signer', 'u64'] }))),
+    loadModule: () => Promise.resolve(compileModule(moduleWith('shop', { buy: ['&signer', 'u64'] }))),
   });
   assert.ok(before.kind === 'encoded');
   node.head = 2_000n;
