@@ -18,11 +18,7 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/cache/epoch/epoch.ts': ['test/cache/epoch/epoch.test.ts'],
   'src/proxy/routes/canonical-body.ts': ['test/proxy/routes/view-body.test.ts', 'test/proxy/routes/target.test.ts'],
   'src/cache/key.ts': ['test/proxy/routes/keys.test.ts', 'test/cache/record.test.ts'],
-  'src/cache/kinds.ts': [
-    'test/cache/record.test.ts',
-    'test/proxy/reads/policy.test.ts',
-    'test/cache/purge.test.ts',
-  ],
+  'src/cache/kinds.ts': ['test/cache/record.test.ts', 'test/proxy/reads/policy.test.ts', 'test/cache/purge.test.ts'],
   'src/cache/purge.ts': ['test/cache/purge.test.ts'],
   'src/proxy/reads/asked-content.ts': ['test/proxy/reads/asked-content.test.ts'],
   'src/proxy/reads/policy.ts': ['test/proxy/reads/policy.test.ts'],

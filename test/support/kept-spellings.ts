@@ -151,7 +151,10 @@ const page = (draw: Draw): Query => [
 
 /** Each kind of request. `lenient`: nodes and the gateway ignore parameters that they do not know. */
 const kinds: Readonly<Record<string, Make>> = {
-  'resource lenient': (draw) => ({ path: ['accounts', anyAddress(draw), 'resource', anyTag(draw)], query: pinned(draw) }),
+  'resource lenient': (draw) => ({
+    path: ['accounts', anyAddress(draw), 'resource', anyTag(draw)],
+    query: pinned(draw),
+  }),
   'module lenient': (draw) => ({ path: ['accounts', anyAddress(draw), 'module', anyWord(draw)], query: pinned(draw) }),
   'by hash lenient': (draw) => ({ path: ['transactions', 'by_hash', anyHash(draw)], query: [] }),
   'wait by hash lenient': (draw) => ({ path: ['transactions', 'wait_by_hash', anyHash(draw)], query: [] }),
@@ -187,7 +190,10 @@ const kinds: Readonly<Record<string, Make>> = {
   }),
   'block by height': (draw) => ({ path: ['blocks', 'by_height', anyNumber(draw)], query: flags(draw) }),
   'block by version': (draw) => ({ path: ['blocks', 'by_version', anyNumber(draw)], query: flags(draw) }),
-  'events by number': (draw) => ({ path: ['accounts', anyAddress(draw), 'events', anyNumber(draw)], query: events(draw) }),
+  'events by number': (draw) => ({
+    path: ['accounts', anyAddress(draw), 'events', anyNumber(draw)],
+    query: events(draw),
+  }),
   'events by handle': (draw) => ({
     path: ['accounts', anyAddress(draw), 'events', anyTag(draw), anyWord(draw)],
     query: events(draw),

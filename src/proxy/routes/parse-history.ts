@@ -126,7 +126,12 @@ function sharedRead(shared: SharedRead['shared'], path: string, accept: string |
 const anyType = Object.freeze({ accept: '*/*' });
 
 /** A list of the newest items. */
-function newestList(operation: AskedRead['operation'], subject: string, path: string, { accept }: PathRead): SharedRead {
+function newestList(
+  operation: AskedRead['operation'],
+  subject: string,
+  path: string,
+  { accept }: PathRead,
+): SharedRead {
   return { ...sharedRead('latest', path, accept), asked: { operation, subject, version: undefined } };
 }
 

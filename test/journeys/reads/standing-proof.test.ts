@@ -8,7 +8,14 @@ import { until } from '../../support/eventually.ts';
 import { type LogLine, type TestGateway, testGateway } from '../../support/gateway.ts';
 import { shortenTimeouts } from '../../support/short-timeouts.ts';
 import { encodeRequest } from '../../support/submission.ts';
-import { type Encode, type EncodeAnswer, moduleWith, overloaded, refusal, vectorNode } from '../../support/vector-node.ts';
+import {
+  type Encode,
+  type EncodeAnswer,
+  moduleWith,
+  overloaded,
+  refusal,
+  vectorNode,
+} from '../../support/vector-node.ts';
 
 const path = '/transactions/encode_submission';
 

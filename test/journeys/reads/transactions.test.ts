@@ -434,7 +434,9 @@ test('a wait that the follower answers binds the later reads of its connection, 
   await until(() => node.requestsTo('byHash') === 1);
   const head = commit(node);
   const answered = await wait;
-  const served = [before, await agent(probe), await elsewhere(probe)].map((reply) => reply.headers['ledgergate-served-version']);
+  const served = [before, await agent(probe), await elsewhere(probe)].map(
+    (reply) => reply.headers['ledgergate-served-version'],
+  );
 
   assert.equal(isPending(answered), false);
   assert.equal(calls(node), 1);

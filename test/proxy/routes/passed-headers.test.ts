@@ -65,7 +65,11 @@ const codings: readonly (readonly [given: string, sent: string | undefined])[] =
 
 test('a node gets the accepted codings in one spelling, and only an Accept that the gateway reads too', () => {
   for (const [given, asked] of codings)
-    assert.deepEqual(sent({ 'accept-encoding': given }), asked === undefined ? {} : { 'accept-encoding': asked }, given);
+    assert.deepEqual(
+      sent({ 'accept-encoding': given }),
+      asked === undefined ? {} : { 'accept-encoding': asked },
+      given,
+    );
   assert.deepEqual(sent({ accept: 'application/x-bcs'.padEnd(1024) }), { accept: 'application/x-bcs'.padEnd(1024) });
   assert.deepEqual(sent({ accept: 'application/x-bcs'.padEnd(1025) }), {});
 });

@@ -145,7 +145,15 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     const { version } = read;
     // The latest state has the same head before and after.
     const isProvisional = !isLatest && reader.isProvisional(read);
-    const served: ReadResult = { entry, version, isProvisional, isLatest, ageSeconds, source: 'memory', isCollapsed: false };
+    const served: ReadResult = {
+      entry,
+      version,
+      isProvisional,
+      isLatest,
+      ageSeconds,
+      source: 'memory',
+      isCollapsed: false,
+    };
     const ownHead = heads.ownHeadOf(served, coding);
     const { chainId, ledgerWideNames } = view;
     const exposed = heads.cors.furtherIn(ownHead);

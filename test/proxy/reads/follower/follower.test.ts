@@ -59,7 +59,6 @@ class World {
     const { fleet } = this;
     this.tail = new Tail(fleet, this.tiers, () => 10_000_000);
     this.tail.listeners.add({
-      onPage: () => undefined,
       onRollback: (version) => this.rollbacks.push(version),
       onDistrusted: () => undefined,
     });

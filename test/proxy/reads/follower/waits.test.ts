@@ -106,7 +106,7 @@ class World {
     }
     const page = { first: this.next, hashes: [...hashes, `0x${'ff'.repeat(32)}`] } as unknown as Page;
     this.next += BigInt(page.hashes.length);
-    for (const listener of this.listeners) listener.onPage(page);
+    for (const listener of this.listeners) listener.onPage?.(page);
   }
 
   async pass(ms: number): Promise<void> {

@@ -96,9 +96,7 @@ class World {
   #find(read: Read): ReadResult | undefined {
     const { version } = read;
     const given = version !== undefined && this.memory.has(version) ? this.answer(read, version) : undefined;
-    return given === undefined || given instanceof GatewayError
-      ? undefined
-      : resultOf(given, version, 'memory');
+    return given === undefined || given instanceof GatewayError ? undefined : resultOf(given, version, 'memory');
   }
 
   async #load(read: Read, caller: Caller): Promise<ReadResult> {
@@ -116,7 +114,11 @@ class World {
   }
 }
 
-function resultOf([status, body]: readonly [number, string], version: bigint | undefined, source: ReadResult['source']): ReadResult {
+function resultOf(
+  [status, body]: readonly [number, string],
+  version: bigint | undefined,
+  source: ReadResult['source'],
+): ReadResult {
   const content = {
     status,
     contentType: 'application/json',
