@@ -211,11 +211,9 @@ const largestList = 8 * 1024 * 1024;
 test('a body too large to be parsed is not stored, but a list of up to 8 MiB', () => {
   const large = committed({ pad: 'a'.repeat(1024 * 1024) });
   const resources: ReadFacts = { ...resource, operation: 'resources' };
-  const decisionOn = (read: ReadFacts, body: string | Buffer) =>
-    decide(read, factsOf(read, body), { chainId: 4, ...believing(head) });
 
-  assert.deepEqual([decisionOn(transaction, large), decisionOn(resource, large)], ['too large', 'too large']);
-  const lists = [largestList, largestList + 1].map((bytes) => decisionOn(resources, Buffer.alloc(bytes, '[')));
+  assert.deepEqual([decisionOf(transaction, large), decisionOf(resource, large)], ['too large', 'too large']);
+  const lists = [largestList, largestList + 1].map((bytes) => decisionOf(resources, Buffer.alloc(bytes, '[')));
   assert.deepEqual(lists, ['stored', 'too large']);
 });
 

@@ -122,14 +122,15 @@ test('speeds are of the last 15 s, and of 300 samples at most', () => {
   assert.equal(movedOnce(301, 25).pace.edgeSpeed, 0);
 });
 
+/** Reports every `everyMs`, whose edge has made a step of 10,000 ahead of the one at 20 s. */
+function afterStep(everyMs: number, untilMs: number): number {
+  const reports = Array.from({ length: untilMs / everyMs + 1 }, (_, index) => {
+    return [index * everyMs, index * everyMs < 20_000 ? 0 : 10_000, 100_000] as const;
+  });
+  return windowOf(...reports).pace.edgeStep;
+}
+
 test('a step counts with its report, also one between two samples, and for 15 to 16 s', () => {
-  /** Reports every `everyMs`, whose edge has made a step of 10,000 ahead of the one at 20 s. */
-  const afterStep = (everyMs: number, untilMs: number): number => {
-    const reports = Array.from({ length: untilMs / everyMs + 1 }, (_, index) => {
-      return [index * everyMs, index * everyMs < 20_000 ? 0 : 10_000, 100_000] as const;
-    });
-    return windowOf(...reports).pace.edgeStep;
-  };
   assert.equal(afterStep(100, 19_900), 0);
   assert.ok(afterStep(100, 20_000) > 9_900);
   // The sample that a later report replaces is compared once it stays.
