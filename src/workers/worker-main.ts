@@ -3,6 +3,10 @@
  * primary alone acts on them. A worker ends with its primary, the source of its connections.
  */
 import cluster from 'node:cluster';
+import { setFlagsFromString } from 'node:v8';
+
+// As in the primary, for the reason in `bin/start.js`: a process does not inherit the flags that its parent has set.
+setFlagsFromString('--no-allocation-site-pretenuring');
 
 process.on('SIGTERM', () => undefined);
 process.on('SIGINT', () => undefined);

@@ -1,6 +1,7 @@
 /** Command lines run in this process with a made-up terminal, or in a process of their own. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { Environment } from '../../src/commands/command.ts';
@@ -71,13 +72,21 @@ export function start(t: Ending, args: readonly string[], options: StartOptions 
   return { process: child, line, err: () => text.err, ended };
 }
 
+const { PATH, NODE_COMPILE_CACHE: compiled } = process.env;
+
 /**
- * Of ours it gets what finds programs and, for the sources of this checkout, what was compiled before: half of what a
- * start costs. What was built somewhere else runs without anything of ours.
+ * The folder of what processes of the binary have compiled: half of what a start costs. Test files have another one,
+ * because V8 refuses what was compiled under other flags (`bin/start.js`), and each would replace all that the other keeps.
+ */
+export const compiledOfBinary: Environment =
+  compiled === undefined ? {} : { NODE_COMPILE_CACHE: join(compiled, 'of-binary') };
+
+/**
+ * Of ours it gets what finds programs and, for the sources of this checkout, what was compiled before. What was built
+ * somewhere else runs without anything of ours.
  */
 function ownEnvironment(script: string): Environment {
-  const { PATH, NODE_COMPILE_CACHE } = process.env;
-  return script === binary && NODE_COMPILE_CACHE !== undefined ? { PATH, NODE_COMPILE_CACHE } : { PATH };
+  return script === binary ? { PATH, ...compiledOfBinary } : { PATH };
 }
 
 export interface StartOptions {

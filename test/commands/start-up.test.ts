@@ -12,7 +12,7 @@ import type { FileConfig } from '../../src/config/schema/schema.ts';
 import { configFile, oneUpstream } from '../config/config-file.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-import { binary, call, start } from './command-line.ts';
+import { binary, call, compiledOfBinary, start } from './command-line.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -85,6 +85,28 @@ test('a start does without where nothing can be kept, or where that is not wante
   assert.equal(run(unwanted, { NODE_DISABLE_COMPILE_CACHE: '1' }), 'started\n');
 
   assert.ok(!existsSync(join(unwanted, '.compile-cache')));
+});
+
+test('neither a gateway nor its workers make objects in the old generation from the start on', async (t) => {
+  const node = await fakeNode(t);
+  const sections = {
+    upstreams: [{ name: 'a', url: node.url }],
+    workers: 2,
+    listen: { port: 0 },
+    operations: { port: 0 },
+  };
+  const flags = ['--trace-pretenuring-statistics'];
+  const args = [...flags, binary, 'serve', '--config', configFile(t, JSON.stringify(sections))];
+  const gateway = spawn(process.execPath, args, { env: { PATH: process.env['PATH'], ...compiledOfBinary } });
+  let said = '';
+
+  for await (const chunk of gateway.stdout) {
+    said += String(chunk);
+    if (said.includes('Clients:') && !gateway.killed) gateway.kill();
+  }
+
+  assert.match(said, /^Clients:/m);
+  assert.doesNotMatch(said, /pretenuring:/);
 });
 
 /** The package's way to its program, and a program that says that it is reached. */

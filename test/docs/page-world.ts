@@ -18,6 +18,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import type { TestContext } from 'node:test';
 import { parse, stringify } from 'yaml';
+import { compiledOfBinary } from '../commands/command-line.ts';
 import { eventually } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { freePort } from '../support/free-port.ts';
@@ -84,7 +85,7 @@ export class PageWorld {
       PATH: `${commandsIn(home, ca, this.#portFile)}:${process.env['PATH']}:/usr/sbin`,
       HOME: home,
       NODE_EXTRA_CA_CERTS: ca,
-      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? '',
+      ...compiledOfBinary,
       LEDGERGATE_PORT: String(client),
       LEDGERGATE_OPERATIONS_PORT: String(operations),
     };

@@ -5,6 +5,7 @@ import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import type { TestContext } from 'node:test';
+import { compiledOfBinary } from '../commands/command-line.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway } from '../support/gateway.ts';
 import { accessConfig, keysFile, planConfig } from '../support/keys.ts';
@@ -51,7 +52,7 @@ export async function snippetWorld(t: TestContext): Promise<World> {
     env: {
       PATH: `${bin}:${path()}`,
       HOME: root,
-      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? '',
+      ...compiledOfBinary,
       REDIS_URL: redis,
       LIMITS_REDIS_URL: redis,
       NODE_KEY: 'a-key-of-a-node',
