@@ -213,8 +213,8 @@ export class Routes extends Router implements Service {
   #addPosted(match: Match, { target, contentType = '', accept, body }: BodyRead, read: Read): void {
     if (body.length > canonicalBytes) return;
     const { wire } = read;
-    // A slice of the received bytes would keep all of them in memory.
-    const own = wire.body === body ? { ...read, wire: { ...wire, body: ownBytes(body) } } : read;
+    // A slice of the received bytes would keep all of them in memory; `keyed` refers to the read that has it.
+    const own = wire.body === body ? { ...read, keyed: undefined, wire: { ...wire, body: ownBytes(body) } } : read;
     this.targets.addPosted({ target, contentType, form: answerForm(accept), body }, new CachedTarget(match.route, own));
   }
 

@@ -14,6 +14,7 @@ import { ownCopy } from '../../../src/proxy/http/target-cache.ts';
 import { longestTarget } from '../../../src/proxy/http/target.ts';
 import { isOfLatest } from '../../../src/proxy/reads/policy.ts';
 import type { ReadResult } from '../../../src/proxy/reads/read.ts';
+import { Reader } from '../../../src/proxy/reads/reader.ts';
 import type { Reads } from '../../../src/proxy/reads/reads.ts';
 import { type PathRow, rows, type TableRoute } from '../../../src/proxy/routes/route-table.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
@@ -311,6 +312,11 @@ const requestsOf: Readonly<Record<string, (index: number) => string>> = {
     post('/v1/view', `{"function":"0x1::ledgergate_sample::f${index}","type_arguments":[],"arguments":[]}`),
   'a view that is sent byte for byte': (index) =>
     post('/v1/view', `{"function":"0x1::m::f${index}","type_arguments":[],"arguments":[{"a":1,"a":1}]}`),
+  'a view at a version that is sent byte for byte': (index) =>
+    post(
+      '/v1/view?ledger_version=5',
+      `{"function":"0x1::m::f${index}","type_arguments":[],"arguments":[{"a":1,"a":1}]}`,
+    ),
   'a view above 8 kB': (index) =>
     post('/v1/view', `{"function":"0x1::m::f${index}","type_arguments":[],"arguments":["${'a'.repeat(8_192)}"]}`),
   'a resource under a plain type': (index) =>
@@ -326,9 +332,12 @@ function routesOver(reads: Reads): Routes {
 for (const [what, requestOf] of Object.entries(requestsOf)) {
   test(`${what} in 60 kB of pipelined requests keeps below 4 kB`, async () => {
     let answered = 0;
-    const result = { entry: {} } as ReadResult;
+    const result = { entry: { lifetimeMs: Infinity } } as ReadResult;
+    const memory = { find: () => result.entry };
+    const tiers = { isProvisional: () => false };
+    const metrics = { hitsOf: () => ({ inc: () => undefined }) };
     const reads = {
-      reader: { locate: () => undefined, isLarge: () => false, find: () => result },
+      reader: new Reader({ chainId: 4 } as never, { memory, tiers, metrics } as never, {} as never, {} as never),
       freshness: { findRead: () => result },
     } as unknown as Reads;
     const routes = routesOver(reads);
