@@ -83,9 +83,10 @@ interface Unsent {
 /** The requests of this turn of the event loop, to all nodes: one immediate dispatches them. */
 let unsent: Unsent[] = [];
 
-function flush(): void {
-  const sent = unsent;
-  unsent = [];
+/** Dispatches the requests to `pools` ahead of the end of the turn. Default: all, at its end. */
+function flush(pools?: readonly Pool[]): void {
+  const sent = pools === undefined ? unsent : unsent.filter(({ pool }) => pools.includes(pool));
+  unsent = pools === undefined ? [] : unsent.filter(({ pool }) => !pools.includes(pool));
   for (const { pool, request, handler } of sent) pool.dispatch(request, handler);
 }
 
@@ -118,12 +119,17 @@ export class NodeClient {
 
   /** Resolves when all requests in flight have ended. */
   async close(): Promise<void> {
-    flush();
-    await Promise.all(Object.values(this.#pools).map((pool) => pool.close()));
+    await Promise.all(this.#flushed().map((pool) => pool.close()));
   }
 
   async destroy(): Promise<void> {
-    flush();
-    await Promise.all(Object.values(this.#pools).map((pool) => pool.destroy()));
+    await Promise.all(this.#flushed().map((pool) => pool.destroy()));
+  }
+
+  /** Its pools, which have all of its requests; those of other nodes must not leave earlier (`dispatch`). */
+  #flushed(): readonly Pool[] {
+    const pools = Object.values(this.#pools);
+    flush(pools);
+    return pools;
   }
 }

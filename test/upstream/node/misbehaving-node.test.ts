@@ -85,6 +85,21 @@ for (const way of ways) {
 
       assert.equal(await second, '/second');
     });
+
+    test(`${title}, though the connections to another node are closed in the same turn`, async (t) => {
+      const node = await nodeThat(t, way);
+      const other = nodeAt(t, 9);
+      assert.equal(await textOf(ask(node, '/first')), 'first');
+
+      const second = fromSocket(t, () => {
+        beBusy();
+        const answer = send(node, '/second');
+        void other.client.close();
+        return answer;
+      });
+
+      assert.equal(await second, '/second');
+    });
   }
 }
 
