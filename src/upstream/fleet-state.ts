@@ -348,7 +348,8 @@ export class FleetState {
     return true;
   }
 
-  recordLook(answer: AnswerHead & { readonly info: LedgerInfo }): void {
+  /** Records the headers of a look beside the seven, which may change while these do not. */
+  recordLook(answer: Parameters<LedgerWideHeaders['onLook']>[0]): void {
     this.headersOfLedger.onLook(answer);
     this.#isViewStale = true;
   }

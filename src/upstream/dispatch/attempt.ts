@@ -235,9 +235,9 @@ export class Attempt<A extends NodeAnswer | StreamedAnswer> implements ExchangeC
 
   #recordHeaders({ status, headers }: A, info: LedgerInfo): void {
     const { upstream } = this;
-    const { headersOfLedger } = this.#parts.fleet;
-    if (this.#request.isLook === true && status === 200) headersOfLedger.onLook({ upstream, info, headers });
-    else headersOfLedger.onReport(upstream, info, headers);
+    const { fleet } = this.#parts;
+    if (this.#request.isLook === true && status === 200) fleet.recordLook({ upstream, info, headers });
+    else fleet.headersOfLedger.onReport(upstream, info, headers);
   }
 
   /**
