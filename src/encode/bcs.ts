@@ -34,10 +34,6 @@ export class BcsWriter {
   #buffer = Buffer.allocUnsafe(startingBytes);
   #length = 0;
 
-  get length(): number {
-    return this.#length;
-  }
-
   reset(): void {
     this.#length = 0;
     if (this.#buffer.length > keptBytes) this.#buffer = Buffer.allocUnsafe(startingBytes);
@@ -100,12 +96,6 @@ export class BcsWriter {
     this.#reserve(bytes.length);
     this.#buffer.set(bytes, this.#length);
     this.#length += bytes.length;
-  }
-
-  /** `vector<u8>`: ULEB128 byte count, then the bytes. */
-  bytes(bytes: Uint8Array): void {
-    this.sequenceLength(bytes.length);
-    this.raw(bytes);
   }
 
   /**

@@ -43,7 +43,9 @@ class StringsCountedInUtf16 extends BcsWriter {
 
 class StringsInLatin1 extends BcsWriter {
   override string(text: string): void {
-    this.bytes(Buffer.from(text, 'latin1'));
+    const bytes = Buffer.from(text, 'latin1');
+    this.sequenceLength(bytes.length);
+    this.raw(bytes);
   }
 }
 
