@@ -2,21 +2,17 @@
  * Made-up ABIs that keep an encoder busy: types shared by many fields and by each other, recursive, wide and deep, and a
  * request that calls them. What it means is made up beside it for the reference encoder, as far as it means anything.
  */
-import type { ReferenceType } from './reference.ts';
-import { constraints } from './requests.ts';
 import { Random } from '../support/random.ts';
+import { generateValue, type ValueType } from './generate-value.ts';
+import type { ReferenceCall, ReferenceType } from './reference.ts';
+import { constraints } from './requests.ts';
 
 export interface WorkCase {
   readonly bodyText: string;
   /** Bodies of module answers, by `0xcafe::m0`. */
   readonly modules: ReadonlyMap<string, string>;
-  /** Type arguments of the call, as tags of the reference, and its arguments; `undefined`: one of them is cut off, or its type too large. */
-  readonly call: { readonly tags: readonly string[]; readonly arguments: readonly Meant[] } | undefined;
-}
-
-interface Meant {
-  readonly type: ReferenceType;
-  readonly value: unknown;
+  /** Type arguments of the call, as tags of the reference, and its arguments; `undefined`: the type of one is none, or too large. */
+  readonly call: { readonly tags: readonly string[]; readonly arguments: ReferenceCall['arguments'] } | undefined;
 }
 
 type Type =
@@ -54,20 +50,19 @@ export function generateWork(seed: number): WorkCase {
   const parameters = Array.from({ length: width }, (_, at) =>
     at === 0 ? structOf(random, shape, around) : makeType(random, shape, around),
   );
-  const values = new Values(random, structs);
+  const whole = new WholeTypes(structs);
   const scope: Scope = { of: tags.map((name) => ({ type: { kind: 'primitive', name }, scope: empty })) };
-  const made = parameters.map((type) => values.make({ type, scope }));
-  const meant = parameters.flatMap((type, at): Meant[] => {
-    const found = values.typeOf({ type, scope });
-    return found === undefined || made[at]?.isCutOff === true ? [] : [{ type: found, value: made[at]?.value }];
+  const made = parameters.map((type) => {
+    const found = whole.typeOf({ type, scope });
+    return found && { type: found.type, ...generateValue(random, found, false) };
   });
   return {
     bodyText: bodyOf(
       tags,
-      made.map(({ json }) => json),
+      made.map((value) => value?.json ?? 'null'),
     ),
     modules: answersOf(structs, parameters.map(textOf), tags.length),
-    call: meant.length === made.length ? { tags, arguments: meant } : undefined,
+    call: made.every((value) => value !== undefined) ? { tags, arguments: made } : undefined,
   };
 }
 
@@ -198,127 +193,59 @@ interface Scoped {
 
 const empty: Scope = { of: [] };
 
-/** JSON of a value, and the value as the reference takes it; without one it is cut off, and no node takes the JSON. */
-interface Made {
-  readonly json: string;
-  readonly value?: unknown;
-  readonly isCutOff?: boolean;
-}
-
-const cutOff: Made = { json: 'null', isCutOff: true };
 /** Deeper than any type that is encoded here. */
 const mostDepth = 40;
 
-class Values {
-  readonly #random: Random;
+/** Types without type parameters, as far as they end. */
+class WholeTypes {
   readonly #structs: readonly Struct[];
-  /** Values, and nodes of types, that are still made; then everything is cut off. */
-  #valuesLeft: number;
-  #typesLeft = 2_000;
+  /** Nodes of types that are still made. */
+  #left = 2_000;
 
-  constructor(random: Random, structs: readonly Struct[]) {
-    this.#random = random;
+  constructor(structs: readonly Struct[]) {
     this.#structs = structs;
-    this.#valuesLeft = random.chance(50) ? 20_000 : 150;
   }
 
-  /** `depth`: of values that it is inside of. */
-  make({ type, scope }: Scoped, depth = 0): Made {
-    this.#valuesLeft -= 1;
-    if (this.#valuesLeft < 0 || depth > mostDepth) return cutOff;
+  /** `depth`: of types that it is inside of. `undefined`: it is no type, or too large. */
+  typeOf({ type, scope }: Scoped, depth = 0): ValueType | undefined {
+    this.#left -= 1;
+    if (this.#left < 0 || depth > mostDepth) return undefined;
     switch (type.kind) {
       case 'primitive':
-        return this.#primitive(type.name);
-      case 'string':
-        return { json: '"h\u00e9"', value: 'h\u00e9' };
-      case 'object': {
-        const value = this.#random.hex(8).padStart(64, '0');
-        return { json: depth > 0 ? `{"inner":"0x${value}"}` : `"0x${value}"`, value };
-      }
-      case 'parameter': {
-        const filled = scope.of[type.index];
-        return filled === undefined ? cutOff : this.make(filled, depth);
-      }
-      case 'vector':
-      case 'option':
-        return this.#items({ type: type.of, scope }, type.kind, depth + 1);
-      case 'struct': {
-        const of = type.of.map((inner) => ({ type: inner, scope }));
-        const fields = (this.#structs[type.index]?.fields ?? []).map((field) =>
-          this.make({ type: field, scope: { of } }, depth + 1),
+        return leaf(
+          type.name === 'bool' || type.name === 'address'
+            ? { kind: type.name }
+            : { kind: 'integer', bits: Number(type.name.slice(1)) },
         );
-        return {
-          json: `{${fields.map(({ json }, at) => `"f${at}":${json}`).join()}}`,
-          value: fields.map(({ value }) => value),
-          isCutOff: fields.some((field) => field.isCutOff),
-        };
-      }
-      case 'other':
-        return cutOff;
-    }
-  }
-
-  /** The type as the reference takes it; `undefined` where it is none, or too large. */
-  typeOf({ type, scope }: Scoped, depth = 0): ReferenceType | undefined {
-    this.#typesLeft -= 1;
-    if (this.#typesLeft < 0 || depth > mostDepth) return undefined;
-    switch (type.kind) {
-      case 'primitive':
-        if (type.name === 'bool' || type.name === 'address') return { kind: type.name };
-        return { kind: 'integer', bits: Number(type.name.slice(1)) };
       case 'string':
       case 'object':
-        return { kind: type.kind };
+        return leaf({ kind: type.kind });
       case 'parameter': {
         const filled = scope.of[type.index];
-        return filled === undefined ? undefined : this.typeOf(filled, depth);
+        return filled && this.typeOf(filled, depth);
       }
       case 'vector':
       case 'option': {
         const of = this.typeOf({ type: type.of, scope }, depth + 1);
-        return of && { kind: type.kind, of };
+        return of && { type: { kind: type.kind, of: of.type }, inner: [of], fieldNames: [] };
       }
       case 'struct': {
         const of = type.of.map((inner) => ({ type: inner, scope }));
-        const fields: ReferenceType[] = [];
+        const inner: ValueType[] = [];
         for (const field of this.#structs[type.index]?.fields ?? []) {
           const found = this.typeOf({ type: field, scope: { of } }, depth + 1);
           if (found === undefined) return undefined;
-          fields.push(found);
+          inner.push(found);
         }
-        return { kind: 'struct', fields };
+        const fields = inner.map((field) => field.type);
+        return { type: { kind: 'struct', fields }, inner, fieldNames: fields.map((_, at) => `f${at}`) };
       }
       case 'other':
         return undefined;
     }
   }
-
-  #primitive(name: string): Made {
-    if (name === 'bool') return { json: 'true', value: true };
-    if (name === 'address') {
-      const value = this.#random.hex(8).padStart(64, '0');
-      return { json: `"0x${value}"`, value };
-    }
-    const bits = Number(name.slice(1));
-    const value = this.#random.integer(bits);
-    return bits < 64 ? { json: String(value), value: Number(value) } : { json: `"${value}"`, value };
-  }
-
-  #items(of: Scoped, kind: 'vector' | 'option', depth: number): Made {
-    const most = kind === 'option' ? 2 : this.#random.chance(20) ? 60 : 3;
-    const items = Array.from({ length: this.#random.below(most) }, () => this.make(of, depth));
-    const values = items.map(({ value }) => value);
-    const isBytes = isU8(of);
-    const hex = Buffer.from(isBytes ? values.map(Number) : []);
-    const list = isBytes ? `"0x${hex.toString('hex')}"` : `[${items.map(({ json }) => json).join()}]`;
-    const isCutOff = items.some((item) => item.isCutOff);
-    if (kind === 'vector') return { json: list, value: isBytes ? new Uint8Array(hex) : values, isCutOff };
-    return { json: `{"vec":${list}}`, value: values.length === 0 ? { none: null } : { some: values[0] }, isCutOff };
-  }
 }
 
-function isU8({ type, scope }: Scoped): boolean {
-  if (type.kind === 'primitive') return type.name === 'u8';
-  const filled = type.kind === 'parameter' ? scope.of[type.index] : undefined;
-  return filled !== undefined && isU8(filled);
+function leaf(type: ReferenceType): ValueType {
+  return { type, inner: [], fieldNames: [] };
 }

@@ -1,6 +1,7 @@
 /** Made-up parameter types: the closed table of protocol 5.4, structs of made-up modules, and type parameters. */
-import { address, name } from './generate-name.ts';
 import type { Random } from '../support/random.ts';
+import { address, name } from './generate-name.ts';
+import type { ValueType } from './generate-value.ts';
 import type { ReferenceTag, ReferenceType } from './reference.ts';
 
 export interface World {
@@ -16,14 +17,10 @@ export interface GeneratedStruct {
   readonly abi: unknown;
 }
 
-export interface GeneratedType {
+export interface GeneratedType extends ValueType {
   /** Its text in the ABI. */
   readonly text: string;
   readonly tag: ReferenceTag;
-  readonly type: ReferenceType;
-  /** Types of the elements of a vector or an option, or of the fields of a struct. */
-  readonly inner: readonly GeneratedType[];
-  readonly fieldNames: readonly string[];
 }
 
 /** A type argument, as text and as the tag it spells. `type` is there when it may replace a type parameter. */

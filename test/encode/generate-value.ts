@@ -1,7 +1,15 @@
 /** Made-up values: each as JSON in a spelling that nodes take, and as the value the reference encoder takes. */
-import type { GeneratedType } from './generate-type.ts';
-import { address } from './generate-name.ts';
 import type { Random } from '../support/random.ts';
+import { address } from './generate-name.ts';
+import type { ReferenceType } from './reference.ts';
+
+/** The type of a value. */
+export interface ValueType {
+  readonly type: ReferenceType;
+  /** Types of the elements of a vector or an option, or of the fields of a struct. */
+  readonly inner: readonly ValueType[];
+  readonly fieldNames: readonly string[];
+}
 
 export interface GeneratedValue {
   readonly json: string;
@@ -11,7 +19,7 @@ export interface GeneratedValue {
 const texts = ['', 'a', 'hé', '漢字', '😀', '\u0000nul', '"\\/\n', 'x'.repeat(127), 'é'.repeat(64), '0x01', '\u2028'];
 
 /** `nested`: inside of a vector, an option or a struct, where an object is written as a struct. */
-export function generateValue(random: Random, generated: GeneratedType, nested: boolean): GeneratedValue {
+export function generateValue(random: Random, generated: ValueType, nested: boolean): GeneratedValue {
   const { type } = generated;
   switch (type.kind) {
     case 'bool': {
@@ -60,7 +68,7 @@ export function generateValue(random: Random, generated: GeneratedType, nested: 
 }
 
 /** JSON that no node takes for this type as a whole parameter. */
-export function generateInvalid(random: Random, { type, inner }: GeneratedType): string {
+export function generateInvalid(random: Random, { type, inner }: ValueType): string {
   switch (type.kind) {
     case 'bool':
       return random.pick(['"true"', '1', 'null', '[]', '{}']);
@@ -146,7 +154,7 @@ function bytes(random: Random, length: number): GeneratedValue {
   return { json: `"${random.chance(4) ? '' : '0x'}${cased}"`, value };
 }
 
-function isByte({ type }: GeneratedType): boolean {
+function isByte({ type }: ValueType): boolean {
   return type.kind === 'integer' && type.bits === 8;
 }
 
@@ -156,7 +164,7 @@ function lengthOf(random: Random): number {
   return random.chance(20) ? random.pick([16_383, 16_384]) : random.pick([126, 127, 128, 129, 300]);
 }
 
-function itemCount(random: Random, element: GeneratedType): number {
+function itemCount(random: Random, element: ValueType): number {
   if (element.inner.length > 0) return random.below(3);
   return random.chance(30) ? random.pick([127, 128]) : random.below(4);
 }

@@ -14,11 +14,15 @@ export interface Call {
 /** Type parameters of a function or struct, without abilities. */
 export const constraints = (count: number) => Array.from({ length: count }, () => ({ constraints: [] }));
 
-/** `more`: members of the ABI, in place of those of a module without structs. */
-export function moduleOf(params: readonly string[], generics = 0, more: object = {}): CompiledModule {
+/** The body of a module's answer. `more`: members of the ABI, in place of those of a module without structs. */
+export function moduleText(params: readonly string[], generics = 0, more: object = {}): string {
   const entry = { name: 'f', is_entry: true, params, generic_type_params: constraints(generics) };
   const abi = { address: '0xcafe', name: 'm', exposed_functions: [entry], structs: [], ...more };
-  return compileModule(JSON.stringify({ bytecode: '0x', abi }));
+  return JSON.stringify({ bytecode: '0x', abi });
+}
+
+export function moduleOf(...facts: Parameters<typeof moduleText>): CompiledModule {
+  return compileModule(moduleText(...facts));
 }
 
 export function bodyOf({ types = [], values = '[]', more = '' }: Call = {}): string {

@@ -9,7 +9,6 @@ import { holdsKey, Principals } from '../../src/access/keys/principals.ts';
 import { parseViewBody } from '../../src/proxy/routes/canonical-body.ts';
 import { compileModule } from '../../src/encode/abi.ts';
 import { findAbiType } from '../../src/encode/abi-type.ts';
-import { encodeSubmission } from '../../src/encode/encode-submission.ts';
 import { Steps } from '../../src/encode/outcome.ts';
 import { Address, FunctionId, isIdentifier, TypeTag } from '../../src/ledger/type-tag.ts';
 import { familyText } from '../../src/ledger/ledger-headers.ts';
@@ -27,6 +26,7 @@ import { Router } from '../../src/proxy/routes/router.ts';
 import { parseDemand } from '../../src/proxy/reads/demand.ts';
 import { isAuthority, originForm } from '../../src/proxy/http/target.ts';
 import { versionParameter } from '../../src/proxy/routes/parse-read.ts';
+import { encodeBy } from '../encode/requests.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 
 const list = (count: number, item: (index: number) => string): string =>
@@ -35,11 +35,6 @@ const lines = (count: number, line: (index: number) => string): string =>
   Array.from({ length: count }, (_, index) => line(index)).join('');
 const view = (types: string, values: string): Buffer =>
   Buffer.from(`{"function":"0x1::m::f","type_arguments":${types},"arguments":${values}}`);
-const submission = (values: string): string =>
-  `{"sender":"0x1","sequence_number":"0","max_gas_amount":"1","gas_unit_price":"1","expiration_timestamp_secs":"9",` +
-  `"payload":{"type":"entry_function_payload","function":"0x1::m::f","type_arguments":[],"arguments":${values}}}`;
-const encode = (text: string) =>
-  encodeSubmission(text, { chainId: 4, signingDomain: 'APTOS', loadModule: () => Promise.resolve(undefined) });
 
 const skim = (text: string): unknown => {
   const one = new JsonSkim(Buffer.from(text));
@@ -121,7 +116,7 @@ const rows: readonly (readonly [
     (n) => `[${list(n, () => '"vector<u8>"')}]`,
     (text) => parseViewBody('application/json', view(text, '[]')),
   ],
-  ['arguments to encode', 300, (n) => `[${list(n, () => '"0x1"')}]`, (text) => encode(submission(text))],
+  ['arguments to encode', 300, (n) => `[${list(n, () => '"0x1"')}]`, (values) => encodeBy(undefined, { values })],
   [
     'functions of a module',
     500,
