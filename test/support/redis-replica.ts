@@ -1,6 +1,5 @@
 /** Gateways that share a Redis, and what a test asks of them while that is in trouble. */
 import assert from 'node:assert/strict';
-import type { TestContext } from 'node:test';
 import type { RedisConfig } from '../../src/config/config.ts';
 import { until } from './eventually.ts';
 import {
@@ -13,6 +12,7 @@ import {
   type TestGateway,
 } from './gateway.ts';
 import { watchStalls, type Stalls } from './stalls.ts';
+import type { Ending } from './temporary-folder.ts';
 
 /** Most that Redis may add to a read in these tests: far above what a busy machine adds by itself. */
 export const redisTimeoutMs = 200;
@@ -31,7 +31,7 @@ export interface Replica extends TestGateway {
 
 /** `where`: the address of a single server, or another target. */
 export async function replica(
-  t: TestContext,
+  t: Ending,
   where: string | RedisConfig['target'],
   { nodes, ...changes }: ReplicaOptions,
 ): Promise<Replica> {
@@ -52,6 +52,13 @@ export async function replica(
       return { ...(JSON.parse(text) as Awaited<ReturnType<Replica['readiness']>>), status };
     },
   };
+}
+
+/** Two replicas; resolves when both use Redis. */
+export async function pair(t: Ending, ...where: [where: string | RedisConfig['target'], options: ReplicaOptions]) {
+  const both = [await replica(t, ...where), await replica(t, ...where)] as const;
+  await Promise.all(both.map((gateway) => untilUp(gateway)));
+  return both;
 }
 
 /** Resolves when the gateway has written `count` answers to Redis. */

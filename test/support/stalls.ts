@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
+import type { Ending } from './temporary-folder.ts';
 
 export interface Stalls {
   /** The longest so far, in ms. */
@@ -13,8 +14,8 @@ export interface Stalls {
 /** Twice what a test process on a machine of its own stands still for: loading, compiling, collecting garbage. */
 const calmMs = 150;
 
-/** Watches until the test ends. */
-export function watchStalls(t: TestContext): Stalls {
+/** Watches until the end. Only a test's own context reports what is not judged. */
+export function watchStalls(t: Ending & Partial<Pick<TestContext, 'diagnostic'>>): Stalls {
   const delay = monitorEventLoopDelay();
   delay.enable();
   t.after(() => delay.disable());
@@ -25,7 +26,7 @@ export function watchStalls(t: TestContext): Stalls {
     judge(isInTime, what) {
       if (isInTime) return;
       if (this.longestMs <= calmMs) assert.fail(what);
-      t.diagnostic(`a busy machine, still for ${Math.round(this.longestMs)} ms: times are not judged: ${what}`);
+      t.diagnostic?.(`a busy machine, still for ${Math.round(this.longestMs)} ms: times are not judged: ${what}`);
     },
   };
 }

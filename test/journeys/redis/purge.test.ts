@@ -1,13 +1,12 @@
 /** Operators take answers out of the cache: afterwards the next read is answered by a node. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import type { RedisTargetConfig } from '../../../src/config/config.ts';
 import { askPurge, purge } from '../../support/admin.ts';
-import { eventually } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { type LogLine, nodeAndGateway, testGateway, type TestGateway } from '../../support/gateway.ts';
-import { written } from '../../support/redis-replica.ts';
-import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
+import { replica, sourceOf, untilUp, written } from '../../support/redis-replica.ts';
+import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { redisCluster } from '../../support/redis-topology.ts';
 import type { Ending } from '../../support/temporary-folder.ts';
 
 const probeOf = (address: string, version: number) =>
@@ -16,40 +15,22 @@ const coin = '/accounts/0x1/module/coin?ledger_version=7';
 const viewBody = '{"function":"0x1::coin::balance","type_arguments":[],"arguments":["0x1"]}';
 
 /** A gateway that has found its Redis. */
-async function replica(t: Ending, target: RedisTargetConfig, node: FakeNode): Promise<TestGateway> {
-  const redis = { target, keyPrefix: 'lg', timeoutMs: 500, ttlMs: 60_000 };
-  const gateway = await testGateway(t, { full: [node], config: { cache: { redis } } });
-  // Unknown transactions are looked up and never stored; in a cluster these belong to several servers.
-  const unknown = (digit: string) => gateway.get(`/transactions/by_hash/0x${digit.repeat(64)}`);
-  await eventually(
-    async () => {
-      const before = await lookups(gateway);
-      await Promise.all(['1', '2', '3', '4', '5', '6', '7', '8'].map(unknown));
-      return (await lookups(gateway)) - before;
-    },
-    (found) => found === 8,
-  );
+async function replicaOf(t: Ending, where: Parameters<typeof replica>[1], node: FakeNode): Promise<TestGateway> {
+  const gateway = await replica(t, where, { nodes: [node], timeoutMs: 500 });
+  await untilUp(gateway);
   return gateway;
 }
 
-function lookups(gateway: TestGateway): Promise<number> {
-  return gateway.metric('ledgergate_redis_lookups_total{outcome="absent"}');
-}
-
-function single(server: RedisServer): RedisTargetConfig {
-  return { kind: 'single', url: server.url };
-}
-
-async function sourceOf(gateway: TestGateway, path: string): Promise<string> {
+async function sourceAt(gateway: TestGateway, path: string): Promise<string> {
   const reply = path.startsWith('/view') ? await gateway.post(path, viewBody) : await gateway.get(path);
   assert.ok(reply.status === 200 || reply.status === 404, reply.text);
-  return /fwd=miss|memory|redis/.exec(reply.headers['cache-status'] ?? '')?.[0] ?? '';
+  return sourceOf(reply);
 }
 
 /** The present source of each answer. */
 async function sources(gateway: TestGateway, paths: readonly string[]): Promise<readonly string[]> {
   const found: string[] = [];
-  for (const path of paths) found.push(await sourceOf(gateway, path));
+  for (const path of paths) found.push(await sourceAt(gateway, path));
   return found;
 }
 
@@ -68,22 +49,18 @@ async function heldRead(node: FakeNode, gateway: TestGateway, path: string) {
 async function pair(t: Ending) {
   const server = await redisServer(t);
   const node = await fakeNode(t, { head: 10_000n });
-  const [a, b] = [await replica(t, single(server), node), await replica(t, single(server), node)];
+  const [a, b] = [await replicaOf(t, server.url, node), await replicaOf(t, server.url, node)];
   return { server, node, a, b };
 }
 
 const everything = [probeOf('0x1', 7), probeOf('0x1', 9000), probeOf('0x10', 7), coin, '/view?ledger_version=7'];
 
 const scopes: readonly (readonly [string, object, readonly string[]])[] = [
-  [
-    'one read',
-    { read: { target: `/v1${probeOf('0x0001', 7)}` } },
-    ['fwd=miss', 'memory', 'memory', 'memory', 'memory'],
-  ],
+  ['one read', { read: { target: `/v1${probeOf('0x0001', 7)}` } }, ['node', 'memory', 'memory', 'memory', 'memory']],
   [
     'one read at every version',
     { read: { target: `/v1${probeOf('0x1', 7).split('?', 1)[0]}` } },
-    ['fwd=miss', 'fwd=miss', 'memory', 'memory', 'memory'],
+    ['node', 'node', 'memory', 'memory', 'memory'],
   ],
   [
     'one read in another form',
@@ -93,10 +70,10 @@ const scopes: readonly (readonly [string, object, readonly string[]])[] = [
   [
     'a view, however its body is written',
     { read: { target: '/v1/view?ledger_version=7', body: viewBody.replaceAll(',', ' , ') } },
-    ['memory', 'memory', 'memory', 'memory', 'fwd=miss'],
+    ['memory', 'memory', 'memory', 'memory', 'node'],
   ],
-  ['an account', { account: '0x01' }, ['fwd=miss', 'fwd=miss', 'memory', 'fwd=miss', 'fwd=miss']],
-  ['everything', { everything: true }, ['fwd=miss', 'fwd=miss', 'fwd=miss', 'fwd=miss', 'fwd=miss']],
+  ['an account', { account: '0x01' }, ['node', 'node', 'memory', 'node', 'node']],
+  ['everything', { everything: true }, ['node', 'node', 'node', 'node', 'node']],
 ];
 
 /** For each scope in turn. */
@@ -116,31 +93,31 @@ for (const [name, request, expected] of scopes) {
     const before = await gateway.metric(purges);
     const answer = await purge(gateway, request);
 
-    const gone = expected.filter((source) => source === 'fwd=miss').length;
+    const gone = expected.filter((source) => source === 'node').length;
     assert.deepEqual([answer.complete, answer.memory, answer.redis, answer.replicas], [true, gone, 'off', 'off']);
     assert.deepEqual(await sources(gateway, everything), expected);
     assert.equal(await gateway.metric(purges), before + 1);
   });
 }
 
-test('a purge of everything drops short shares, also of a request in flight', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t);
+test('a purge of everything drops short shares, also of a request in flight', async () => {
+  const { node, gateway } = alone;
   const build = '/info';
-  assert.deepEqual(await sources(gateway, [build, build]), ['fwd=miss', 'memory']);
+  assert.deepEqual(await sources(gateway, [build, build]), ['node', 'memory']);
 
   await purge(gateway, { everything: true });
   const held = await heldRead(node, gateway, build);
   await purge(gateway, { everything: true });
   held.release();
 
-  assert.match((await held.reply).headers['cache-status'] ?? '', /fwd=miss/);
-  assert.deepEqual(await sources(gateway, [build, build]), ['fwd=miss', 'memory']);
+  assert.equal(sourceOf(await held.reply), 'node');
+  assert.deepEqual(await sources(gateway, [build, build]), ['node', 'memory']);
 });
 
 test('each of many purges in a row is in the log: client, scope and result', async (t) => {
   const lines: LogLine[] = [];
   const gateway = await testGateway(t, { full: [await fakeNode(t)], onLog: (line) => lines.push(line) });
-  await sourceOf(gateway, probeOf('0x1', 7));
+  await sourceAt(gateway, probeOf('0x1', 7));
   const accounts = Array.from({ length: 30 }, (_, index) => `0x${index + 1}`);
 
   for (const account of accounts) await purge(gateway, { account });
@@ -153,23 +130,25 @@ test('each of many purges in a row is in the log: client, scope and result', asy
   );
 });
 
-test('a read in flight is answered, and neither stored nor joined by later ones', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t, {}, { head: 1_000n });
+test('a read in flight is answered, and neither stored nor joined by later ones', async () => {
+  const { node, gateway } = alone;
+  await purge(gateway, { everything: true });
+  const before = node.requestsTo('resource');
   const path = probeOf('0x1', 7);
   const [held, other] = [await heldRead(node, gateway, path), await heldRead(node, gateway, probeOf('0x10', 7))];
 
   await purge(gateway, { account: '0x1' });
-  assert.equal(await sourceOf(gateway, path), 'fwd=miss');
+  assert.equal(await sourceAt(gateway, path), 'node');
   // A read of another account is stored.
   other.release();
   await other.reply;
-  assert.equal(await sourceOf(gateway, probeOf('0x10', 7)), 'memory');
+  assert.equal(await sourceAt(gateway, probeOf('0x10', 7)), 'memory');
   await purge(gateway, { everything: true });
   held.release();
 
   assert.equal((await held.reply).status, 200);
-  assert.equal(node.requestsTo('resource'), 3);
-  assert.equal(await sourceOf(gateway, path), 'fwd=miss');
+  assert.equal(node.requestsTo('resource'), before + 3);
+  assert.equal(await sourceAt(gateway, path), 'node');
 });
 
 /** Without the checkpoints of the ledger's epoch, for which each replica reads its newest transaction now and then. */
@@ -191,7 +170,7 @@ for (const [name, request, expected] of scopes) {
 
     const answer = await purge(a, request);
 
-    const gone = expected.filter((source) => source === 'fwd=miss').length;
+    const gone = expected.filter((source) => source === 'node').length;
     assert.deepEqual([answer.complete, answer.memory], [true, gone]);
     assert.deepEqual(answer.replicas, { told: 1, cleared: 1 });
     assert.ok(typeof answer.redis === 'number' && answer.redis >= gone);
@@ -214,18 +193,16 @@ test('a read in flight at another replica does not return after the purge', { sk
   assert.deepEqual(answer.replicas, { told: 1, cleared: 1 });
   assert.equal((await held.reply).status, 200);
   assert.deepEqual(await server.run((client) => client.keys('lg:1:nogenesis:????????:1|*')), []);
-  assert.equal(await sourceOf(b, path), 'fwd=miss');
+  assert.equal(await sourceAt(b, path), 'node');
 });
 
-test('everything else in the same Redis stays', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
-  const gateway = await replica(t, single(server), await fakeNode(t));
+test('everything else in the same Redis stays', { skip: noRedis }, async () => {
+  assert.ok(both !== undefined);
+  const { server, a } = both;
   const others = ['lg:2:nogenesis:x', 'lg:1:otherone:1|resource|0x1/a|json|0', 'xlg:1:nogenesis:x', 'lg'];
-  await server.run((client) => client.mset(...others.flatMap((name) => [name, 'kept'])));
-  await sourceOf(gateway, probeOf('0x1', 7));
-  await written(gateway, 1);
+  await server.run((client) => client.mset(...[...others, 'lg:1:nogenesis:=own'].flatMap((name) => [name, 'x'])));
 
-  await purge(gateway, { everything: true });
+  await purge(a, { everything: true });
 
   const left = await server.run((client) => client.keys('*'));
   assert.deepEqual(
@@ -234,10 +211,9 @@ test('everything else in the same Redis stays', { skip: noRedis }, async (t) => 
   );
 });
 
-test('thousands of keys go in steps, and reads are served meanwhile', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
-  const gateway = await replica(t, single(server), await fakeNode(t));
-  await sourceOf(gateway, probeOf('0x1', 7));
+test('thousands of keys go in steps, and reads are served meanwhile', { skip: noRedis }, async () => {
+  assert.ok(both !== undefined);
+  const { server, a: gateway } = both;
   await server.run(async (client) => {
     for (let index = 0; index < 20_000; index += 1000) {
       const names = Array.from({ length: 1000 }, (_, step) => `lg:1:nogenesis:1|resource|0x${index + step}/a|json|0`);
@@ -259,22 +235,23 @@ test('thousands of keys go in steps, and reads are served meanwhile', { skip: no
 
 test('with Redis away memory is purged, and the answer is marked incomplete', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
-  const gateway = await replica(t, single(server), await fakeNode(t));
+  const gateway = await replicaOf(t, server.url, await fakeNode(t));
   const path = probeOf('0x1', 7);
-  await sourceOf(gateway, path);
+  await sourceAt(gateway, path);
   await written(gateway, 1);
   await server.kill();
 
   for (const request of [{ read: { target: `/v1${path}` } }, { account: '0x1' }, { everything: true }]) {
-    await sourceOf(gateway, path);
+    await sourceAt(gateway, path);
     const { complete, memory, redis, replicas } = await purge(gateway, request);
     assert.deepEqual([complete, memory, redis, replicas], [false, 1, 'unavailable', 'unavailable']);
   }
 });
 
-test('a key of another type in the place of a page is cleared as well', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
-  const gateway = await replica(t, single(server), await fakeNode(t));
+test('a key of another type in the place of a page is cleared as well', { skip: noRedis }, async () => {
+  assert.ok(both !== undefined);
+  const { server, a: gateway } = both;
+  await purge(gateway, { everything: true });
   const [history] = await server.run((client) => client.hkeys('lg:history:1.nogenesis'));
   const name = `lg:1:nogenesis:${history}:1|resource|0x1/0x1::ledgergate_sample::Probe|json|0`;
   await server.run((client) => client.set(name, 'of another type'));
@@ -284,23 +261,9 @@ test('a key of another type in the place of a page is cleared as well', { skip: 
 });
 
 test('in a cluster every primary is cleared, and replicas receive it over any server', { skip: noRedis }, async (t) => {
-  const servers = [
-    await redisServer(t, ['--cluster-enabled', 'yes']),
-    await redisServer(t, ['--cluster-enabled', 'yes']),
-  ];
-  const [one, other] = servers as [RedisServer, RedisServer];
-  await one.run((client) => client.call('CLUSTER', 'ADDSLOTSRANGE', '0', '8191'));
-  await other.run((client) => client.call('CLUSTER', 'ADDSLOTSRANGE', '8192', '16383'));
-  await one.run((client) => client.cluster('MEET', '127.0.0.1', other.port));
-  for (const server of servers) {
-    await eventually(
-      () => server.run((client) => client.cluster('INFO')),
-      (info) => info.includes('cluster_state:ok') && info.includes('cluster_size:2'),
-    );
-  }
-  const target: RedisTargetConfig = { kind: 'cluster', urls: [one.url] };
+  const { servers, target } = await redisCluster(t);
   const node = await fakeNode(t);
-  const [a, b] = [await replica(t, target, node), await replica(t, target, node)];
+  const [a, b] = [await replicaOf(t, target, node), await replicaOf(t, target, node)];
   const paths = Array.from({ length: 40 }, (_, index) => probeOf(`0x${index + 1}`, 7));
   await sources(a, paths);
   await written(a, paths.length);
@@ -316,7 +279,7 @@ test('in a cluster every primary is cleared, and replicas receive it over any se
   for (const server of servers) assert.deepEqual(await server.run((client) => client.keys('lg:1:*')), []);
   assert.deepEqual(
     await sources(b, paths),
-    paths.map(() => 'fwd=miss'),
+    paths.map(() => 'node'),
   );
 });
 
@@ -343,14 +306,14 @@ const mistakes: readonly (readonly [string, RegExp])[] = [
   ['{', /JSON/],
 ];
 
-test('a malformed request is refused, and purges nothing', async (t) => {
-  const gateway = await testGateway(t, { full: [await fakeNode(t)] });
-  await sourceOf(gateway, probeOf('0x1', 7));
+test('a malformed request is refused, and purges nothing', async () => {
+  const { gateway } = alone;
+  await sourceAt(gateway, probeOf('0x1', 7));
   for (const [body, message] of mistakes) {
     const reply = await askPurge(gateway, body);
     assert.equal(reply.status, 400, body);
     assert.match(reply.text, message, body);
   }
   assert.equal((await askPurge(gateway, '{"everything": true}', { 'content-type': 'text/plain' })).status, 415);
-  assert.equal(await sourceOf(gateway, probeOf('0x1', 7)), 'memory');
+  assert.equal(await sourceAt(gateway, probeOf('0x1', 7)), 'memory');
 });

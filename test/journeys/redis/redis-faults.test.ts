@@ -1,6 +1,6 @@
 /** Reads while Redis fails: it may cost one wait, and never an answer. */
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import calculateSlot from 'cluster-key-slot';
 import type { Redis } from 'ioredis';
 import { delayProxy } from '../../support/delay-proxy.ts';
@@ -8,6 +8,7 @@ import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { freePort } from '../../support/free-port.ts';
 import {
+  pair,
   readProbe,
   readsThroughFault,
   replica,
@@ -55,34 +56,30 @@ async function fault(
   await sharing(b, a, 2);
 }
 
-async function pair(t: TestContext, url: string): Promise<readonly [Replica, Replica]> {
-  const nodes = [await fakeNode(t)];
-  const both = [await replica(t, url, { nodes }), await replica(t, url, { nodes })] as const;
-  await Promise.all(both.map((gateway) => untilUp(gateway)));
-  return both;
-}
-
 test('Redis is killed and started again', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
-  await fault(await pair(t, server.url), { fail: () => server.kill(), heal: () => server.start() });
+  await fault(await pair(t, server.url, { nodes: [await fakeNode(t)] }), {
+    fail: () => server.kill(),
+    heal: () => server.start(),
+  });
 });
 
 test('Redis hangs, and goes on', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
-  const both = await pair(t, server.url);
+  const both = await pair(t, server.url, { nodes: [await fakeNode(t)] });
   await fault(both, { fail: () => server.pause(), heal: () => server.resume() });
 });
 
 test('Redis answers 500 ms late, and then in time again', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const proxy = await delayProxy(t, server.port);
-  const both = await pair(t, `redis://127.0.0.1:${proxy.port}`);
+  const both = await pair(t, `redis://127.0.0.1:${proxy.port}`, { nodes: [await fakeNode(t)] });
   await fault(both, { fail: () => void (proxy.delayMs = 500), heal: () => void (proxy.delayMs = 0) });
 });
 
 test('the password is changed, and changed back', { skip: noRedis }, async (t) => {
   const server = await redisServer(t, ['--requirepass', 'right']);
-  const both = await pair(t, server.url.replace('//', '//:right@'));
+  const both = await pair(t, server.url.replace('//', '//:right@'), { nodes: [await fakeNode(t)] });
   const setPassword = (from: string, to: string): Promise<unknown> =>
     server.run(
       async (client) => {
@@ -135,7 +132,7 @@ test('with a wrong password every gateway reads on its own', { skip: noRedis }, 
 
 test('Redis is emptied: both gateways work on, and reads are written anew', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
-  const [a, b] = await pair(t, server.url);
+  const [a, b] = await pair(t, server.url, { nodes: [await fakeNode(t)] });
   await sourcesOf(a, versions(1, 5));
   await written(a, 5);
   assert.deepEqual(await sourcesOf(b, versions(1, 3)), new Set(['redis']));
@@ -221,13 +218,9 @@ const damages: readonly Damage[] = [
 test('a damaged entry is a miss, is counted, and is replaced', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const node = await fakeNode(t);
-  const nodes = [node];
-  const [writer, reader, next] = [
-    await replica(t, server.url, { nodes }),
-    await replica(t, server.url, { nodes }),
-    await replica(t, server.url, { nodes }),
-  ];
-  await Promise.all([writer, reader, next].map((gateway) => untilUp(gateway)));
+  const [writer, reader] = await pair(t, server.url, { nodes: [node] });
+  const next = await replica(t, server.url, { nodes: [node] });
+  await untilUp(next);
   for (const [index, { what, make }] of damages.entries()) {
     await t.test(what, async () => {
       // An account of which sample nodes have state, with pages of its own.
@@ -298,8 +291,7 @@ test('names spread over the slots, and a slot that moves costs no answer', { ski
   const node = await fakeNode(t);
   // No fault here: a long duration means a busy machine.
   const patient = { nodes: [node], timeoutMs: 3_000 };
-  const [a, b] = [await replica(t, cluster.target, patient), await replica(t, cluster.target, patient)];
-  await Promise.all([untilUp(a), untilUp(b)]);
+  const [a, b] = await pair(t, cluster.target, patient);
   for (const account of accounts) await readProbe(a, version, account);
   await written(a, accounts.length);
   for (const server of cluster.servers) {
@@ -332,9 +324,7 @@ test('names spread over the slots, and a slot that moves costs no answer', { ski
 
 test('one server of a cluster hangs: what the others hold still comes from Redis', { skip: noRedis }, async (t) => {
   const cluster = await redisCluster(t);
-  const nodes = [await fakeNode(t)];
-  const [a, b] = [await replica(t, cluster.target, { nodes }), await replica(t, cluster.target, { nodes })];
-  await Promise.all([untilUp(a), untilUp(b)]);
+  const [a, b] = await pair(t, cluster.target, { nodes: [await fakeNode(t)] });
   for (const account of accounts) await readProbe(a, version, account);
   await written(a, accounts.length);
   const [hung] = cluster.servers;
@@ -368,9 +358,7 @@ test('one server of a cluster hangs: what the others hold still comes from Redis
 
 test('failover: reads go on, and writes go to the new primary', { skip: noRedis }, async (t) => {
   const { target, primary, second } = await watchedServers(t);
-  const nodes = [await fakeNode(t)];
-  const [a, b] = [await replica(t, target, { nodes }), await replica(t, target, { nodes })];
-  await Promise.all([untilUp(a), untilUp(b)]);
+  const [a, b] = await pair(t, target, { nodes: [await fakeNode(t)] });
   await sourcesOf(a, versions(1, 5));
   await written(a, 5);
   assert.deepEqual(await sourcesOf(b, versions(1, 2)), new Set(['redis']));

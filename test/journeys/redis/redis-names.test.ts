@@ -8,6 +8,7 @@ import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import {
+  pair,
   readProbe,
   replica,
   sourceOf,
@@ -35,8 +36,7 @@ async function nodeOf(t: TestContext, genesis: string): Promise<FakeNode> {
 test("a replica serves another's read from Redis, byte for byte", { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const node = await fakeNode(t);
-  const [a, b] = [await replica(t, server.url, { nodes: [node] }), await replica(t, server.url, { nodes: [node] })];
-  await Promise.all([untilUp(a), untilUp(b)]);
+  const [a, b] = await pair(t, server.url, { nodes: [node] });
   for (const [index, name] of ['Probe', 'Padded60000'].entries()) {
     const path = `/accounts/0x1/resource/0x1::ledgergate_sample::${name}?ledger_version=7`;
     const first = await a.get(path);
@@ -94,9 +94,7 @@ test('every name is below the prefix, readable, and has an end', { skip: noRedis
 
 test('a committed transaction from Redis is kept no longer than its first reader may', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
-  const node = await fakeNode(t);
-  const options = { nodes: [node], ttlMs: 1_000 };
-  const [a, b] = [await replica(t, server.url, options), await replica(t, server.url, options)];
+  const [a, b] = await pair(t, server.url, { nodes: [await fakeNode(t)], ttlMs: 1_000 });
   const { hash = '' } = recordedTransactions.find(({ version }) => version === 5n) ?? {};
   const path = `/transactions/by_hash/${hash}`;
   assert.equal((await a.get(path)).status, 200);
@@ -131,8 +129,7 @@ test(
   { skip: noRedis },
   async (t) => {
     const server = await redisServer(t, ['--maxmemory-policy', 'noeviction']);
-    const nodes = [await fakeNode(t)];
-    const [a, b] = [await replica(t, server.url, { nodes }), await replica(t, server.url, { nodes })];
+    const [a, b] = await pair(t, server.url, { nodes: [await fakeNode(t)] });
     await sourcesOf(a, versions(1, 5));
     await written(a, 5);
     await server.run((client) => client.config('SET', 'maxmemory', '1'));
@@ -222,9 +219,7 @@ test('a user with the rights of docs/redis.md reads, writes and waits for others
   const server = await redisServer(t);
   await server.run((client) => client.call('ACL', ...user));
   const url = server.url.replace('//', '//ledgergate:secret@');
-  const nodes = [await fakeNode(t)];
-  const [a, b] = [await replica(t, url, { nodes }), await replica(t, url, { nodes })];
-  await Promise.all([untilUp(a), untilUp(b)]);
+  const [a, b] = await pair(t, url, { nodes: [await fakeNode(t)] });
   await sourcesOf(a, versions(1, 10));
   await written(a, 10);
   assert.deepEqual(await sourcesOf(b, versions(1, 10)), new Set(['redis']));
