@@ -5,7 +5,7 @@ import { connectSubscriber } from '../../../src/cache/redis/redis-source.ts';
 import { formatScope } from '../../../src/cache/purge.ts';
 import { News, PurgeNews, type ReplicaNews } from '../../../src/cache/redis/news.ts';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
-import { eventually, until } from '../../support/eventually.ts';
+import { until } from '../../support/eventually.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
 import { linkTo } from '../../support/redis-link.ts';
 import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
@@ -38,11 +38,8 @@ test('the highest of versions served at the same time is published', { skip: noR
   const state = await stateOf(t, server, () => '4.aaaaaaaa');
   serve(state, 10n);
   serve(state, 9n);
-  const first = await eventually(
-    () => served(server, '4.aaaaaaaa'),
-    (version) => version !== null,
-  );
-  assert.equal(first, '10');
+  await until(async () => (await served(server, '4.aaaaaaaa')) !== null);
+  assert.equal(await served(server, '4.aaaaaaaa'), '10');
 });
 
 test('a version served on another ledger is not published for this one', { skip: noRedis }, async (t) => {
@@ -50,19 +47,13 @@ test('a version served on another ledger is not published for this one', { skip:
   let ledger: string | undefined = '4.aaaaaaaa';
   const state = await stateOf(t, server, () => ledger);
   serve(state, 1_000n);
-  await eventually(
-    () => served(server, '4.aaaaaaaa'),
-    (version) => version === '1000',
-  );
+  await until(async () => (await served(server, '4.aaaaaaaa')) === '1000');
   // Not known for a moment, and then a new one.
   for (const next of [undefined, '4.bbbbbbbb']) {
     ledger = next;
     serve(state, 5n);
   }
-  await eventually(
-    () => served(server, '4.bbbbbbbb'),
-    (version) => version === '5',
-  );
+  await until(async () => (await served(server, '4.bbbbbbbb')) === '5');
 });
 
 /** A replica that receives `messages` on its channel, in order, with the news that it takes from them. */

@@ -6,6 +6,7 @@ import { test, type TestContext } from 'node:test';
 import type { Cluster } from 'ioredis';
 import { RedisLink, type TroubleChange } from '../../../src/cache/redis/redis-link.ts';
 import { type RedisClient, connectRedis, connectSubscriber } from '../../../src/cache/redis/redis-source.ts';
+import { join } from '../../support/delay-proxy.ts';
 import { until } from '../../support/eventually.ts';
 import { listen } from '../../support/listen.ts';
 import { linkTo } from '../../support/redis-link.ts';
@@ -159,19 +160,13 @@ async function watched(t: TestContext) {
   const server = await redisServer(t);
   const wire = { sent: [] as string[], isOpen: true, release: () => {} };
   const proxy = createServer((near) => {
-    const far = connect(server.port, '127.0.0.1');
     const held: Buffer[] = [];
     wire.release = () => held.splice(0).forEach((bytes) => near.write(bytes));
-    near.on('data', (bytes) => {
-      wire.sent.push(String(bytes));
-      far.write(bytes);
-    });
-    far.on('data', (bytes) => {
+    near.on('data', (bytes) => wire.sent.push(String(bytes)));
+    join(near, connect(server.port, '127.0.0.1'), (bytes) => {
       held.push(bytes);
       if (wire.isOpen) wire.release();
     });
-    for (const socket of [near, far]) socket.on('error', () => undefined);
-    near.on('close', () => far.destroy());
   });
   const url = `redis://127.0.0.1:${await listen(t, proxy)}`;
   const client = connectRedis({ kind: 'single', url }, () => undefined);
@@ -204,22 +199,13 @@ test('commands of one turn are sent in one write', { skip: noRedis }, async (t) 
 async function cuttingProxy(t: TestContext, port: number, cuts: { left: number }) {
   const open = new Set<Socket>();
   const proxy = createServer((client) => {
-    const server = connect(port, '127.0.0.1');
     open.add(client);
-    for (const [from, to] of [
-      [client, server],
-      [server, client],
-    ] as const) {
-      from.on('error', () => undefined).on('close', () => to.destroy());
-    }
-    server.on('data', (bytes) => client.write(bytes));
     client.on('data', (bytes) => {
-      if (!bytes.includes('subscribe')) server.write(bytes);
-      else if (cuts.left > 0) {
-        cuts.left -= 1;
-        client.destroy();
-      } else server.write(bytes);
+      if (cuts.left === 0 || !bytes.includes('subscribe')) return;
+      cuts.left -= 1;
+      client.destroy();
     });
+    join(client, connect(port, '127.0.0.1'));
   });
   return { port: await listen(t, proxy), cut: () => [...open].forEach((socket) => socket.destroy()) };
 }

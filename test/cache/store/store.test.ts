@@ -21,10 +21,15 @@ import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const key = keyAt(7n);
 
+/** The stores of two processes of one gateway. */
+async function twoStores(t: TestContext, folder: string) {
+  const options = { folder, isShared: true };
+  return [await openStore(t, options), await openStore(t, options)] as const;
+}
+
 test('another process of the gateway and the next start find an answer, and a close leaves no log of writes', async (t) => {
   const folder = temporaryFolder(t);
-  const first = await openStore(t, { folder, isShared: true });
-  const second = await openStore(t, { folder, isShared: true });
+  const [first, second] = await twoStores(t, folder);
   const large = answerOf('large'.repeat(12_000));
 
   assert.deepEqual([await first.write(key, answerOf('small')), await first.write(keyAt(8n), large)], [true, true]);
@@ -65,10 +70,7 @@ test('an answer of another epoch, of an unknown ledger, or from a node below the
 
 test('a purge of each scope holds for every process, and after a restart', async (t) => {
   const folder = temporaryFolder(t);
-  const [first, second] = [
-    await openStore(t, { folder, isShared: true }),
-    await openStore(t, { folder, isShared: true }),
-  ];
+  const [first, second] = await twoStores(t, folder);
   const keys = [key, keyAt(9_000n), keyAt(7n, '0x2/0x1::coin::CoinStore'), keyAt(7n, '0x3/0x1::coin::CoinStore')];
   for (const one of keys) await first.write(one, answerOf('a'));
   const found = (store: typeof first) => Promise.all(keys.map((one) => store.find(one)));
@@ -139,10 +141,7 @@ test('a mutable answer is found while its lifetime lasts, and not once a clock s
 
 test('a file that is damaged while it is used is replaced by the next one, and a purge of it holds', async (t) => {
   const folder = temporaryFolder(t);
-  const [first, second] = [
-    await openStore(t, { folder, isShared: true }),
-    await openStore(t, { folder, isShared: true }),
-  ];
+  const [first, second] = await twoStores(t, folder);
   await first.write(key, answerOf('a'));
   const file = new DatabaseSync(join(folder, 'answers-1.db'));
   file.exec('drop table answers');
@@ -160,10 +159,7 @@ test('a file that is damaged while it is used is replaced by the next one, and a
 
 test('a purge reaches the file that another process has begun since', async (t) => {
   const folder = temporaryFolder(t);
-  const [first, second] = [
-    await openStore(t, { folder, isShared: true }),
-    await openStore(t, { folder, isShared: true }),
-  ];
+  const [first, second] = await twoStores(t, folder);
   first.store.link.reportDamage(1);
   await until(() => first.faults.length === 3);
   await first.write(key, answerOf('a'));
