@@ -2,8 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { askAtOnce, type Burst } from './support/burst.ts';
 import type { NodeCounts } from './support/capacity-node.ts';
-import { loadCpu, serverCpu } from './support/contest.ts';
-import { median, spread } from './support/figures.ts';
+import { inTurns, loadCpu, serverCpu } from './support/contest.ts';
+import { medianOf, spreadOf } from './support/figures.ts';
 import { startGateway } from './support/gateway.ts';
 import { optionsOf, type Flags, type Part } from './support/options.ts';
 import { startServer, type ServerProcess } from './support/process-under-test.ts';
@@ -48,26 +48,15 @@ export const coalescing: Part = {
     };
     // The first two measure the compiler more than the server.
     for (const server of servers) for (let turn = 0; turn < 2; turn += 1) await measure(server);
-    const done = new Map<string, Round[]>(servers.map(({ name }) => [name, []]));
-    for (let round = 0; round < rounds; round += 1) {
-      for (const server of round % 2 === 0 ? servers : servers.toReversed()) {
-        done.get(server.name)?.push(await measure(server));
-      }
-    }
+    const done = await inTurns(servers, rounds, measure);
     for (const server of [...servers, node]) server.stop();
 
-    const rows = [...done].map(([name, measured]) => [
+    const rows = [...done].map(([{ name }, measured]) => [
       name,
-      spread(
-        measured.map(({ upstreamReads }) => upstreamReads),
-        0,
-      ),
-      median(measured.map(({ p50Ms }) => p50Ms)).toFixed(1),
-      spread(
-        measured.map(({ p99Ms }) => p99Ms),
-        1,
-      ),
-      median(measured.map(({ longestMs }) => longestMs)).toFixed(1),
+      spreadOf(measured, ({ upstreamReads }) => upstreamReads, 0),
+      medianOf(measured, ({ p50Ms }) => p50Ms, 1),
+      spreadOf(measured, ({ p99Ms }) => p99Ms, 1),
+      medianOf(measured, ({ longestMs }) => longestMs, 1),
     ]);
     const text = `${callers} callers, each on a connection of its own, read one key that no request has read; the node takes ${serviceMs} ms. ${rounds} rounds with a key each, interleaved: median (least-most). nginx with \`proxy_cache_lock\`, which looks again every 500 ms.
 

@@ -9,6 +9,7 @@
 import { request, Agent } from 'undici';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { loadCpu, serverCpu } from './support/contest.ts';
+import { quantile } from './support/figures.ts';
 import { startGateway } from './support/gateway.ts';
 import type { ServerProcess } from './support/process-under-test.ts';
 import { startSampleNode } from './support/sample-node.ts';
@@ -65,12 +66,10 @@ async function measure(gateway: ServerProcess, kind: string, path: string, place
       most = Math.max(most, gateway.residentMiB() * 2 ** 20);
       await sleep(10);
     }
-    waits.sort((a, b) => a - b);
-    const at = (share: number): number => waits[Math.floor(waits.length * share)] ?? Number.NaN;
-    return { p50: at(0.5), p99: at(0.99) };
+    return { p50: quantile(waits, 0.5), p99: quantile(waits, 0.99) };
   };
   let isComing = true;
-  const starting = startCrowd({ kind, count: places, url: crowdUrl, cpu: loadCpu }).finally(() => (isComing = false));
+  const starting = startCrowd({ kind, count: places, url: crowdUrl }).finally(() => (isComing = false));
   try {
     const coming = await hitsWhile(() => isComing);
     await starting;

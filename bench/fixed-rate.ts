@@ -9,8 +9,8 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { askAll } from './support/ask-all.ts';
 import { readPath, startCheapNode } from './support/cheap-node.ts';
-import { loadCpu, serverCpu } from './support/contest.ts';
-import { median, quantile, spread } from './support/figures.ts';
+import { inTurns, loadCpu, serverCpu } from './support/contest.ts';
+import { medianOf, quantile, spread, spreadOf } from './support/figures.ts';
 import { startGateway } from './support/gateway.ts';
 import { pathsOf, runProgram } from './support/load.ts';
 import { optionsOf, type Flags, type Part } from './support/options.ts';
@@ -79,33 +79,21 @@ export const fixedRate: Part = {
       await askAll(server.url, paths);
       await measure(server, options.warmUp);
     }
-    const timed = new Map<ServerProcess, Timed[]>(servers.map((server) => [server, []]));
-    for (let round = 0; round < options.rounds; round += 1) {
-      for (const server of round % 2 === 0 ? servers : servers.toReversed()) {
-        timed.get(server)?.push(await measure(server, options.seconds));
-      }
-    }
+    const timed = await inTurns(servers, options.rounds, (server) => measure(server, options.seconds));
     for (const server of [...servers, node.server]) server.stop();
 
     const [first] = servers;
     const besideFirst = (own: readonly Timed[]): readonly number[] =>
       own.map(({ p99Ms }, round) => p99Ms / (timed.get(first as ServerProcess)?.[round]?.p99Ms ?? Number.NaN));
-    const rows = [...timed].map(([{ name }, rounds]) => {
-      const middle = (pick: (round: Timed) => number, digits: number): string =>
-        median(rounds.map(pick)).toFixed(digits);
-      return [
-        name,
-        middle((round) => round.perSecond, 0),
-        middle((round) => round.p50Ms, 2),
-        spread(
-          rounds.map((round) => round.p99Ms),
-          2,
-        ),
-        spread(besideFirst(rounds), 2),
-        middle((round) => round.p999Ms, 2),
-        middle((round) => round.cpuMicrosPerRequest, 1),
-      ];
-    });
+    const rows = [...timed].map(([{ name }, rounds]) => [
+      name,
+      medianOf(rounds, (round) => round.perSecond, 0),
+      medianOf(rounds, (round) => round.p50Ms, 2),
+      spreadOf(rounds, (round) => round.p99Ms, 2),
+      spread(besideFirst(rounds), 2),
+      medianOf(rounds, (round) => round.p999Ms, 2),
+      medianOf(rounds, (round) => round.cpuMicrosPerRequest, 1),
+    ]);
     const heads = ['server', 'req/s', 'p50 ms', 'p99 ms', "p99 to nginx's", 'p99.9 ms', 'CPU µs/request'];
     const text = `400 B, ${paths.length.toLocaleString('en')} keys, ${perSecond.toLocaleString('en')} requests a second over ${connections} connections, by h2load, which sends in bursts: times are not those of a request alone. ${howTaken(options)}.
 

@@ -8,18 +8,16 @@
  * checkout ahead of this one. "Of the thread" is what the gateway's first thread computed meanwhile; on a busy machine only
  * the turns of its event loop compare (support/turn-meter.ts). Gateway on core 0; node, quiet client and hostile client, which yields to them, on core 1.
  */
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { freePort } from '../test/support/free-port.ts';
 import { startCheapNode } from './support/cheap-node.ts';
 import { loadCpu, serverCpu } from './support/contest.ts';
-import { quantile } from './support/figures.ts';
+import { quantiles } from './support/figures.ts';
 import { gatewayCommand } from './support/gateway.ts';
 import { hostilePatterns, type HostilePattern } from './support/hostile-patterns.ts';
 import { startServer, type ServerProcess } from './support/process-under-test.ts';
@@ -27,6 +25,7 @@ import type { ProbeResult } from './support/quiet-probe.ts';
 import { newFolder } from './support/run-folder.ts';
 import { startSampleNode } from './support/sample-node.ts';
 import { createCertificate } from './support/shape-servers.ts';
+import { scriptOf, startScript } from './support/start-crowd.ts';
 
 const { values } = parseArgs({
   options: {
@@ -41,19 +40,6 @@ const here = fileURLToPath(new URL('..', import.meta.url));
 const checkouts = values.against === undefined ? [here] : [values.against, here];
 /** Of turn-meter.ts. */
 const turnsFile = join(newFolder('turns'), 'turns');
-const scriptOf = (name: string): string => fileURLToPath(new URL(`support/${name}.ts`, import.meta.url));
-
-/** A script on the core of the load; `niceness`: 39 yields to everything else there, whatever this process has. */
-function start(name: string, args: readonly string[], niceness: number) {
-  const all = ['-c', String(loadCpu), 'nice', '-n', String(niceness), process.execPath, scriptOf(name), ...args];
-  const child = spawn('taskset', all, { stdio: ['pipe', 'pipe', 'inherit'] });
-  const kill = (): void => void child.kill('SIGKILL');
-  process.once('exit', kill);
-  const ended = once(child, 'exit').then(() => process.off('exit', kill));
-  let last = '';
-  const lines = createInterface(child.stdout).on('line', (line) => (last = line));
-  return { child, lines, last: () => last, ended, stop: () => (kill(), ended) };
-}
 
 async function measure(pattern: HostilePattern, checkout: string, nodeUrl: string): Promise<readonly string[]> {
   const { title, isTls = false, listen = {} } = pattern;
@@ -71,10 +57,12 @@ async function measure(pattern: HostilePattern, checkout: string, nodeUrl: strin
     ['--import', `${pathToFileURL(scriptOf('turn-meter')).href}?file=${turnsFile}`, ...command],
     serverCpu,
   );
-  const probe = start('quiet-probe', [gateway.url, String(seconds), String(gateway.pid)], 0);
+  const probe = startScript('quiet-probe', [gateway.url, seconds, gateway.pid]);
   await once(probe.lines, 'line');
   const before = gateway.residentMiB();
-  const hostile = start('hostile-client', [title, gateway.url, `http://127.0.0.1:${operationsPort}`], 39);
+  const hostile = startScript('hostile-client', [title, gateway.url, `http://127.0.0.1:${operationsPort}`], {
+    niceness: 39,
+  });
   await once(hostile.lines, 'line');
   const [startedMicros, startedSent, startedMs] = [gateway.cpuMicros(), Number(hostile.last()), performance.now()];
   truncateSync(turnsFile);
@@ -94,17 +82,13 @@ async function measure(pattern: HostilePattern, checkout: string, nodeUrl: strin
   const { hitsMs, hitsCpuMs, missesMs, missesCpuMs, failed, ownLagMs } = JSON.parse(probe.last()) as ProbeResult;
   const memory = [before, most, after].map((value) => value.toFixed(0)).join(' / ');
   return [
-    ...[turns, hitsMs, hitsCpuMs, missesMs, missesCpuMs].map(shown),
+    ...[turns, hitsMs, hitsCpuMs, missesMs, missesCpuMs].map(quantiles),
     String(failed),
     sent.toFixed(0),
     cpu.toFixed(2),
     memory,
     ownLagMs.toFixed(0),
   ];
-}
-
-function shown(times: readonly number[]): string {
-  return [quantile(times, 0.5), quantile(times, 0.99), Math.max(...times)].map((ms) => ms.toFixed(1)).join(' / ');
 }
 
 const heads = [

@@ -46,7 +46,6 @@ async function measure({ nodeUrl, certificate, count, seconds }: Idle): Promise<
     kind: 'idle',
     count,
     url: new URL(path, gateway.url).href,
-    cpu: loadCpu,
     ...(certificate === undefined ? {} : { caFile: certificate.certFile }),
   });
   let [mostMiB, lastMiB] = [0, 0];

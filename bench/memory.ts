@@ -3,18 +3,16 @@
  * of one resource that has equal bytes at many versions, in memory and in Redis, and the cache's own work while it is
  * full. Each figure is taken in a process, and a redis-server, of its own.
  */
-import { execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { join } from 'node:path';
+import { execFileSync } from 'node:child_process';
 import { Redis } from 'ioredis';
 import { keyText } from '../src/cache/key.ts';
 import { encodeRecord, encodeReference } from '../src/cache/record.ts';
 import { answerOf, bodyBytes, bodyOf, keyOf } from './support/cache-data.ts';
-import { spread } from './support/figures.ts';
+import { spreadOf } from './support/figures.ts';
 import type { Flags, Part } from './support/options.ts';
-import { requirePrograms } from './support/process-under-test.ts';
+import { loadCpu } from './support/contest.ts';
+import { requirePrograms, startRedis } from './support/process-under-test.ts';
 import { table } from './support/report.ts';
-import { newFolder } from './support/run-folder.ts';
 
 const [own, plain] = ['memory tier', 'plain lru-cache of Buffers'];
 
@@ -29,11 +27,8 @@ async function measureRedis(
   count: number,
   write: (client: Redis, index: number, record: Buffer) => Promise<unknown>,
 ): Promise<number> {
-  const folder = newFolder('redis');
-  const path = join(folder, 'socket');
-  const server = spawn('redis-server', ['--port', '0', '--unixsocket', path, '--save', '', '--dir', folder]);
-  for await (const chunk of server.stdout) if (/ready to accept/i.test(String(chunk))) break;
-  const client = new Redis({ path, enableAutoPipelining: true });
+  const server = await startRedis(loadCpu);
+  const client = new Redis({ port: Number(new URL(server.url).port), enableAutoPipelining: true });
   try {
     const record = await encodeRecord(answerOf(bodyOf(0)));
     if (record === undefined) throw new Error('the answer has no record');
@@ -46,8 +41,7 @@ async function measureRedis(
     return ((await usedBytes()) - before) / count;
   } finally {
     client.disconnect();
-    server.kill();
-    await once(server, 'exit');
+    server.stop();
   }
 }
 
@@ -79,13 +73,8 @@ function measureChurn(entries: number, rounds: number): string[][] {
   for (let round = 0; round < rounds; round += 1) {
     for (const [name, layout] of layouts) taken.get(name)?.push(runCache('churn', layout, entries).map(Number));
   }
-  return [...taken].map(([name, all]) => [name].concat([0, 1, 2, 3].map((index) => column(all, index))));
-}
-
-function column(all: readonly number[][], index: number): string {
-  return spread(
-    all.map((one) => one[index] ?? NaN),
-    2,
+  return [...taken].map(([name, all]) =>
+    [name].concat([0, 1, 2, 3].map((at) => spreadOf(all, (one) => one[at] ?? NaN, 2))),
   );
 }
 

@@ -12,7 +12,9 @@ import { routeNames } from '../src/proxy/routes/route-table.ts';
 import { type CountedRequest } from '../src/metrics/request-labels.ts';
 import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
 import { type AccessMetrics, createAccessMetrics } from '../src/access/access-metrics.ts';
+import { spread } from './support/figures.ts';
 import { optionsOf, readFlags } from './support/options.ts';
+import { table } from './support/report.ts';
 import { writeSection } from './support/results-section.ts';
 
 const { rounds } = optionsOf(readFlags(), { rounds: 41 });
@@ -70,7 +72,7 @@ const contenders: Readonly<Record<string, Counting>> = {
   'prom-client': promClientMetrics(),
 };
 
-const cells: string[] = [];
+const rows: string[][] = [];
 for (const [title, hit] of Object.entries(kinds)) {
   const taken = new Map<string, number[]>(Object.keys(contenders).map((name) => [name, []]));
   for (let round = -5; round < rounds; round += 1) {
@@ -80,16 +82,11 @@ for (const [title, hit] of Object.entries(kinds)) {
       if (round >= 0) taken.get(name)?.push(microseconds);
     }
   }
-  const shown = [...taken.values()].map((times) => {
-    const sorted = times.sort((one, other) => one - other);
-    const at = (part: number): string => (sorted[Math.floor((sorted.length - 1) * part)] ?? NaN).toFixed(3);
-    return `${at(0.5)} (${at(0)}-${at(1)})`;
-  });
-  cells.push(`| ${title} | ${shown.join(' | ')} |`);
+  rows.push([title, ...[...taken.values()].map((times) => spread(times, 3))]);
 }
-const table = [`| what | ${Object.keys(contenders).join(' | ')} |`, '|---|--:|--:|--:|', ...cells].join('\n');
-process.stdout.write(`${table}\n`);
-writeSection('Metrics: `npm run bench:metrics`', `${introduction()}\n\n${table}`);
+const shown = table(['what', ...Object.keys(contenders)], rows);
+process.stdout.write(shown);
+writeSection('Metrics: `npm run bench:metrics`', `${introduction()}\n\n${shown}`);
 
 function introduction(): string {
   return `What all metrics of one cached hit cost together, microseconds of one core: median of ${rounds} rounds of ${callsPerRound.toLocaleString('en')} hits (least-most), rounds interleaved in one process. \`nothing\` are the same calls on metrics that do nothing; \`prom-client\` its own counters and histograms with every series looked up once, which is as cheap as it gets there. The bound is 2 microseconds.`;

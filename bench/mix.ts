@@ -5,12 +5,13 @@
  */
 import { requestShapes, type Route } from '../simulate/shapes.ts';
 import { shapes, usualTraffic } from '../simulate/shape.ts';
-import { serverCpu } from './support/contest.ts';
-import { median, spread } from './support/figures.ts';
+import { inTurns, serverCpu } from './support/contest.ts';
+import { median, spreadOf } from './support/figures.ts';
 import { sendMix } from './support/mix-load.ts';
 import { MixSource } from './support/mix-source.ts';
 import { startMixWorld, type MixWorld } from './support/mix-world.ts';
 import { optionsOf, type Flags, type MixOptions, type Part } from './support/options.ts';
+import { table } from './support/report.ts';
 
 interface Round {
   readonly requestsPerSecond: number;
@@ -61,12 +62,10 @@ export const mix: Part = {
     for (const { world } of sides) {
       await send(world, { ...load, rate, requests: rate * options.warmUp, seed: seed * 1_000 });
     }
-    for (let round = 0; round < options.rounds; round += 1) {
-      for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
-        process.stderr.write(`round ${round + 1}: ${side.name}\n`);
-        side.rounds.push(await send(side.world, { ...load, seed: seed * 1_000 + round + 1 }));
-      }
-    }
+    await inTurns(sides, options.rounds, async ({ name, world, rounds }, round) => {
+      process.stderr.write(`round ${round + 1}: ${name}\n`);
+      rounds.push(await send(world, { ...load, seed: seed * 1_000 + round + 1 }));
+    });
     const count = flags.isQuick ? aloneRequests.quick : aloneRequests.usual;
     const alone = { connections: aloneConnections, rate: Infinity, requests: count, clients };
     for (const { route } of requestShapes) {
@@ -78,7 +77,6 @@ export const mix: Part = {
     return `${load.requests.toLocaleString('en')} requests ${pace} in each of ${options.rounds} rounds, of ${clients.toLocaleString('en')} clients behind a proxy, at most ${options.connections} in flight, with ${staleness} ms of staleness, to the built package in front of a full and an archival sample node whose ledger moves by 25 blocks a second${slow === 1 ? '' : `, all of it ${slow} times slower`}. The nodes count the calls; looks at the head and probes are apart. "No node": requests beyond the number of calls. Costs of a route are of ${count.toLocaleString('en')} requests that are sent alone, ${aloneConnections} in flight, after the mix.
 
 ${allTable(sides)}
-
 ${routeTable(sides)}`;
   },
 };
@@ -134,60 +132,23 @@ async function send(world: MixWorld, { seed, only, ...load }: Sent): Promise<Rou
 }
 
 function allTable(sides: readonly Side[]): string {
-  const row = ({ name, rounds }: Side): string => {
-    const cells = [
-      Math.round(median(rounds.map(({ requestsPerSecond }) => requestsPerSecond))).toLocaleString('en'),
-      spread(
-        rounds.map(({ callsPerRequest }) => noNode(callsPerRequest)),
-        1,
-      ),
-      spread(
-        rounds.map(({ callsPerRequest }) => callsPerRequest),
-        3,
-      ),
-      spread(
-        rounds.map(({ looksPerSecond }) => looksPerSecond),
-        1,
-      ),
-      spread(
-        rounds.map(({ cpuMicros }) => cpuMicros),
-        1,
-      ),
-      spread(
-        rounds.map(({ p50Ms }) => p50Ms),
-        2,
-      ),
-      spread(
-        rounds.map(({ p99Ms }) => p99Ms),
-        1,
-      ),
-      spread(
-        rounds.map(({ shed }) => shed * 100),
-        1,
-      ),
-    ];
-    return `| ${name} | ${cells.join(' | ')} |`;
-  };
-  const titles = [
-    'requests/s',
-    'no node %',
-    'node calls a request',
-    'looks/s',
-    'CPU µs a request',
-    'p50 ms',
-    'p99 ms',
-    'shed %',
-  ];
-  return [`| | ${titles.join(' | ')} |`, `|---|${titles.map(() => '--:').join('|')}|`, ...sides.map(row)].join('\n');
+  const rows = sides.map(({ name, rounds }) => [
+    name,
+    Math.round(median(rounds.map(({ requestsPerSecond }) => requestsPerSecond))).toLocaleString('en'),
+    spreadOf(rounds, ({ callsPerRequest }) => noNode(callsPerRequest), 1),
+    spreadOf(rounds, ({ callsPerRequest }) => callsPerRequest, 3),
+    spreadOf(rounds, ({ looksPerSecond }) => looksPerSecond, 1),
+    spreadOf(rounds, ({ cpuMicros }) => cpuMicros, 1),
+    spreadOf(rounds, ({ p50Ms }) => p50Ms, 2),
+    spreadOf(rounds, ({ p99Ms }) => p99Ms, 1),
+    spreadOf(rounds, ({ shed }) => shed * 100, 1),
+  ]);
+  const costs = ['node calls a request', 'looks/s', 'CPU µs a request', 'p50 ms', 'p99 ms', 'shed %'];
+  return table(['', 'requests/s', 'no node %', ...costs], rows);
 }
 
 function routeTable(sides: readonly Side[]): string {
-  const titles = sides.flatMap(({ name }) => [
-    `${name}: no node %`,
-    'calls a request',
-    'alone: CPU µs',
-    'alone: calls',
-  ]);
+  const titles = ['calls a request', 'alone: CPU µs', 'alone: calls'];
   const rows = requestShapes.map(({ route, share }) => {
     const cells = sides.flatMap(({ rounds, alone }) => {
       const calls = median(rounds.flatMap(({ routes }) => routes.get(route) ?? []));
@@ -195,17 +156,13 @@ function routeTable(sides: readonly Side[]): string {
       return [
         noNode(calls).toFixed(0),
         calls.toFixed(2),
-        own?.cpuMicros.toFixed(0),
-        own?.routes.get(route)?.toFixed(2),
+        own?.cpuMicros.toFixed(0) ?? '',
+        own?.routes.get(route)?.toFixed(2) ?? '',
       ];
     });
-    return `| ${route} | ${(share * 100).toFixed(1)} | ${cells.join(' | ')} |`;
+    return [route, (share * 100).toFixed(1)].concat(cells);
   });
-  return [
-    `| route | share % | ${titles.join(' | ')} |`,
-    `|---|--:|${titles.map(() => '--:').join('|')}|`,
-    ...rows,
-  ].join('\n');
+  return table(['route', 'share %', ...sides.flatMap(({ name }) => [`${name}: no node %`, ...titles])], rows);
 }
 
 /** A request may cost two calls, of a full node and an archival one. */

@@ -6,16 +6,15 @@
  *
  * Gateway on core 0; watchers and node, each in a process of its own, on core 1.
  */
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { Agent, request } from 'undici';
 import { loadCpu, serverCpu } from './support/contest.ts';
+import { quantiles } from './support/figures.ts';
 import { startGateway } from './support/gateway.ts';
 import { startServer, type ServerProcess } from './support/process-under-test.ts';
 import { table } from './support/report.ts';
-import { requireFiles } from './support/start-crowd.ts';
+import { requireFiles, scriptOf, startScript } from './support/start-crowd.ts';
 import type { WatchCounts } from './support/watch-crowd.ts';
 
 const [count = 10_000, resources = 100, changing = 10, seconds = 30] = process.argv.slice(2).map(Number);
@@ -51,19 +50,8 @@ function within(ms: number): () => boolean {
   return () => performance.now() < endMs;
 }
 
-/** The median, the 99th percentile, and the largest. */
-function quantiles(values: readonly number[]): string {
-  const sorted = values.toSorted((a, b) => a - b);
-  const at = (share: number): string => (sorted[Math.floor((sorted.length - 1) * share)] ?? Number.NaN).toFixed(1);
-  return `${at(0.5)} / ${at(0.99)} / ${at(1)}`;
-}
-
 function textOf({ ms, cpuMs }: Hits): string {
   return `${quantiles(ms)}; processor time of the gateway meanwhile ${quantiles(cpuMs)}`;
-}
-
-function scriptAt(name: string): string {
-  return fileURLToPath(new URL(`support/${name}`, import.meta.url));
 }
 
 async function readsOf(node: ServerProcess): Promise<number> {
@@ -72,7 +60,7 @@ async function readsOf(node: ServerProcess): Promise<number> {
 }
 
 requireFiles(count);
-const node = await startServer('changing node', [scriptAt('changing-node.ts'), String(changing)], loadCpu);
+const node = await startServer('changing node', [scriptOf('changing-node'), String(changing)], loadCpu);
 const config = { listen: { host: '127.0.0.1', port: 0, maxConnections: count + 100 }, streams: { max: count } };
 const gateway = await startGateway({ name: 'ledgergate', nodeUrl: node.url, cpu: serverCpu, config });
 // The memory of the compiler and the collector is not the watchers'.
@@ -80,17 +68,10 @@ await hitsWhile(gateway, within(10_000));
 const alone = await hitsWhile(gateway, within(10_000));
 const beforeMiB = gateway.residentMiB();
 
-const args = [scriptAt('watch-crowd.ts'), ...[count, resources, gateway.url, seconds].map(String)];
-const crowd = spawn('taskset', ['-c', String(loadCpu), process.execPath, ...args], {
-  stdio: ['ignore', 'pipe', 'inherit'],
-});
-process.once('exit', () => void crowd.kill('SIGKILL'));
-const exited = once(crowd, 'exit');
+const crowd = startScript('watch-crowd', [count, resources, gateway.url, seconds]);
 const startedMs = performance.now();
-await once(crowd.stdout, 'data', { signal: AbortSignal.timeout(300_000) });
+await once(crowd.lines, 'line', { signal: AbortSignal.timeout(300_000) });
 const openedS = (performance.now() - startedMs) / 1_000;
-let printed = '';
-crowd.stdout.on('data', (chunk: Buffer) => (printed += chunk.toString()));
 await sleep(2_000);
 const [readsBefore, cpuBefore] = [await readsOf(node), gateway.cpuMicros()];
 let mostMiB = 0;
@@ -101,8 +82,8 @@ const beside = await hitsWhile(gateway, () => {
 });
 const reads = ((await readsOf(node)) - readsBefore) / seconds;
 const cpuMs = (gateway.cpuMicros() - cpuBefore) / 1_000 / seconds;
-await exited;
-const { delaysMs, ended } = JSON.parse(printed) as WatchCounts;
+await crowd.ended;
+const { delaysMs, ended } = JSON.parse(crowd.last()) as WatchCounts;
 if (ended > 0) throw new Error(`${ended} streams have ended`);
 gateway.stop();
 node.stop();

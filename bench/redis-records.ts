@@ -6,9 +6,6 @@
  * Bodies are recorded ones, the nearest in size. Processor time of all threads, median of the rounds; Redis is a
  * redis-server of its own on a free port, and its figures are MEMORY USAGE of the answer and of a page with one read.
  */
-import { once } from 'node:events';
-import { spawn } from 'node:child_process';
-import { createServer, type AddressInfo } from 'node:net';
 import { parseArgs, promisify } from 'node:util';
 import { constants, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 import { Redis } from 'ioredis';
@@ -19,13 +16,17 @@ import { LedgerVersion } from '../src/ledger/version.ts';
 import modules from '../src/sample/data/modules.json' with { type: 'json' };
 import resources from '../src/sample/data/resources.json' with { type: 'json' };
 import { answerOf } from './support/cache-data.ts';
+import { loadCpu } from './support/contest.ts';
+import { median } from './support/figures.ts';
+import { startRedis } from './support/process-under-test.ts';
 
 const { values } = parseArgs({ options: { rounds: { type: 'string', default: '7' } } });
 const rounds = Number(values.rounds);
 const sizes = [400, 1_000, 2_000, 4_000, 8_000, 16_000, 60_000];
 const bodies = [...modules, ...resources].map(({ body }) => Buffer.from(body));
 
-const redis = await startRedis();
+const server = await startRedis(loadCpu);
+const client = new Redis({ port: Number(new URL(server.url).port) });
 console.log('| body | form | stored B | encode µs | decode µs | answer in Redis B | with a page of one read B |');
 console.log('|--:|---|--:|--:|--:|--:|--:|');
 for (const size of sizes) {
@@ -60,8 +61,8 @@ for (const size of [4_000, 16_000, 64_000, 256_000]) {
     ]),
   );
 }
-redis.client.disconnect();
-redis.server.kill();
+client.disconnect();
+server.stop();
 
 function gap(body: Buffer, size: number): number {
   return Math.abs(body.length - size);
@@ -72,20 +73,18 @@ async function micros(work: () => unknown): Promise<number> {
   const results: number[] = [];
   for (let round = -1; round < rounds; round += 1) {
     const before = process.cpuUsage();
-    let [calls, spent] = [0, 0];
+    let calls = 0;
     for (const end = performance.now() + 100; performance.now() < end; calls += 20) {
       for (let count = 0; count < 20; count += 1) await work();
     }
     const { user, system } = process.cpuUsage(before);
-    spent = user + system;
     // The first round lets the compiler settle.
-    if (round >= 0) results.push(spent / calls);
+    if (round >= 0) results.push((user + system) / calls);
   }
-  return results.sort((a, b) => a - b)[Math.floor(rounds / 2)]!;
+  return median(results);
 }
 
 async function bytesInRedis(answer: CachedResponse, record: Buffer): Promise<readonly [number, number]> {
-  const { client } = redis;
   const subject = `0x${'5a'.repeat(32)}/0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>`;
   const version = LedgerVersion.of(500_000_000n);
   const key = cacheKey({ chainId: 1, operation: 'resource', subject, version, form: 'json' });
@@ -105,18 +104,4 @@ function row(cells: readonly (string | number)[]): string {
     return Number.isInteger(cell) ? cell.toLocaleString('en') : cell.toFixed(1);
   });
   return `| ${shown.join(' | ')} |`;
-}
-
-async function startRedis() {
-  const probe = createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const { port } = probe.address() as AddressInfo;
-  probe.close();
-  const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'];
-  const server = spawn('redis-server', args, { stdio: 'ignore' });
-  process.once('exit', () => server.kill('SIGKILL'));
-  const client = new Redis({ port, retryStrategy: () => 50 });
-  client.on('error', () => undefined);
-  await client.ping();
-  return { server, client };
 }

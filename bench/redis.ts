@@ -9,14 +9,12 @@ import { execFileSync } from 'node:child_process';
 import { askAll } from './support/ask-all.ts';
 import { readPath, startCheapNode } from './support/cheap-node.ts';
 import { loadCpu, runContest, serverCpu } from './support/contest.ts';
-import { spread } from './support/figures.ts';
+import { spreadOf } from './support/figures.ts';
 import { startGateway } from './support/gateway.ts';
 import { pathsOf } from './support/load.ts';
 import { isAsked, optionsOf, type Flags, type Part } from './support/options.ts';
-import { requirePrograms, startProgram, type ServerProcess } from './support/process-under-test.ts';
+import { requirePrograms, startRedis, type ServerProcess } from './support/process-under-test.ts';
 import { cpu, cpuAbove, howTaken, p50, p99, rate, readsPerRequest, standingsTable } from './support/report.ts';
-import { freePort } from '../test/support/free-port.ts';
-import { newFolder } from './support/run-folder.ts';
 
 const turns = { order: { kind: 'turns', of: 20_000 } } as const;
 const requests = [
@@ -25,12 +23,6 @@ const requests = [
   { title: '20,000 keys by turns, 4 kB', path: readPath(4_000, '2400000001'), ...turns },
 ];
 const [inMemory, well, hung] = ['all in memory', 'Redis', 'Redis, hung'];
-
-async function startRedis(): Promise<ServerProcess> {
-  const port = await freePort();
-  const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', newFolder('redis')];
-  return startProgram({ name: 'redis-server', command: 'redis-server', args, cpu: loadCpu, port });
-}
 
 /** Time that ioredis takes alone, for a look-up of one command and of two: medians of the rounds. */
 function clientMicros({ url }: ServerProcess, rounds: number, connections: number): readonly string[] {
@@ -41,12 +33,7 @@ function clientMicros({ url }: ServerProcess, rounds: number, connections: numbe
       .split(' ')
       .map(Number),
   );
-  return [0, 1].map((index) =>
-    spread(
-      taken.map((round) => round[index] ?? Number.NaN),
-      1,
-    ),
-  );
+  return [0, 1].map((index) => spreadOf(taken, (round) => round[index] ?? Number.NaN, 1));
 }
 
 export const redis: Part = {
@@ -57,7 +44,7 @@ export const redis: Part = {
     const options = optionsOf(flags, { starts: 2, rounds: 3, connections: 32 });
     const node = await startCheapNode({ cpu: loadCpu });
     const [nodeUrl = ''] = node.urls;
-    const servers = { well: await startRedis(), hung: await startRedis() };
+    const servers = { well: await startRedis(loadCpu), hung: await startRedis(loadCpu) };
     const standings = await runContest({
       options,
       requests: requests.filter(({ title }) => isAsked(flags, title)),

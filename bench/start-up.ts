@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
 import { findTool } from '../scripts/tools.ts';
 import { newVersionsPath, startCheapNode } from './support/cheap-node.ts';
-import { loadCpu, serverCpu } from './support/contest.ts';
-import { median, spread } from './support/figures.ts';
+import { inTurns, loadCpu, serverCpu } from './support/contest.ts';
+import { medianOf, spreadOf } from './support/figures.ts';
 import { gatewayCommand } from './support/gateway.ts';
 import { accountAt } from './support/load.ts';
 import { optionsOf, type Flags, type Part } from './support/options.ts';
@@ -92,21 +92,13 @@ export const startUp: Part = {
     const starts = startsOf(nodeUrl);
     // Builds the package, and reads the files of all from the disk.
     for (const start of starts.values()) await measure(start);
-    const done = new Map<string, Started[]>([...starts.keys()].map((name) => [name, []]));
-    for (let round = 0; round < rounds; round += 1) {
-      for (const [name, start] of round % 2 === 0 ? starts : [...starts].toReversed()) {
-        done.get(name)?.push(await measure(start));
-      }
-    }
+    const done = await inTurns([...starts], rounds, ([, start]) => measure(start));
     node.server.stop();
-    const rows = [...done].map(([name, started]) => [
+    const rows = [...done].map(([[name], started]) => [
       name,
-      spread(
-        started.map(({ tookMs }) => tookMs),
-        0,
-      ),
-      median(started.map(({ cpuMs }) => cpuMs)).toFixed(0),
-      median(started.map(({ residentMiB }) => residentMiB)).toFixed(0),
+      spreadOf(started, ({ tookMs }) => tookMs, 0),
+      medianOf(started, ({ cpuMs }) => cpuMs, 0),
+      medianOf(started, ({ residentMiB }) => residentMiB, 0),
     ]);
     const text = `From the start of the process to the first 200 to a pinned read, with a node that is there; the gateway is the built package, and has started before, so that what was compiled is there. \`node:http\` and Fastify hand on and keep nothing. Resident memory with shared pages, of all processes. ${rounds} rounds, interleaved: median (least-most).
 

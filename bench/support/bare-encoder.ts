@@ -1,8 +1,8 @@
 /** The floor for encode_submission: a bare node:http server around our own encoder, its modules loaded beforehand. */
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { compileModule, type CompiledModule } from '../../src/encode/abi.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
+import { listen } from './node-process.ts';
 
 const [nodeUrl = '', ...names] = process.argv.slice(2);
 const modules = new Map<string, CompiledModule>();
@@ -31,7 +31,4 @@ const server = createServer((request, response) => {
     });
   });
 });
-server.keepAliveTimeout = 75_000;
-server.listen(0, '127.0.0.1', () => {
-  process.stdout.write(`http://127.0.0.1:${(server.address() as AddressInfo).port}\n`);
-});
+listen(server, '', 75_000);

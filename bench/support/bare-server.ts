@@ -3,9 +3,9 @@
  * `node bench/support/bare-server.ts ORIGIN PATH COUNT`, with `%A` in the path for COUNT accounts.
  */
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { askAll } from './ask-all.ts';
 import { pathsOf } from './load.ts';
+import { listen } from './node-process.ts';
 
 const [origin = '', ...loads] = process.argv.slice(2);
 const answers = new Map<string, { readonly head: string[]; readonly body: Buffer }>();
@@ -31,7 +31,4 @@ const server = createServer((request, response) => {
   response.writeHead(200, answer.head);
   response.end(answer.body);
 });
-server.keepAliveTimeout = 75_000;
-server.listen(0, '127.0.0.1', () => {
-  process.stdout.write(`http://127.0.0.1:${(server.address() as AddressInfo).port}\n`);
-});
+listen(server, '', 75_000);

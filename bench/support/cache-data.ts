@@ -1,7 +1,8 @@
 /** Reads and answers that caches are filled with. */
-import { contentDigest, type CachedResponse } from '../../src/cache/record.ts';
+import type { CachedResponse } from '../../src/cache/record.ts';
 import { cacheKey, type CacheKey } from '../../src/cache/key.ts';
 import type { LedgerVersion } from '../../src/ledger/version.ts';
+import { answerOf as answerWith } from '../../test/support/answers.ts';
 
 export const bodyBytes = 400;
 
@@ -19,15 +20,5 @@ export function bodyOf(index: number): Buffer {
 
 /** A final answer with this body and no headers beside its type. */
 export function answerOf(body: Buffer): CachedResponse {
-  const content = {
-    status: 200,
-    contentType: 'application/json',
-    body,
-    gasUsed: undefined,
-    cursor: undefined,
-    ownHeaders: undefined,
-    committedAt: undefined,
-    lifetimeMs: Infinity,
-  };
-  return { ...content, digest: contentDigest(content), coded: {} };
+  return answerWith('', { body });
 }

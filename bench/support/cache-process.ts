@@ -11,27 +11,28 @@ import type { CachedResponse } from '../../src/cache/record.ts';
 import { MemoryCache } from '../../src/cache/memory/memory.ts';
 import { answerOf, bodyOf, keyOf } from './cache-data.ts';
 
+type Spread = Parameters<typeof keyOf>[1];
+
+/** Different bodies for different accounts, equal ones for versions. */
+const bodyAt = (index: number, spread: Spread): Buffer => bodyOf(spread === 'accounts' ? index : 0);
+
+function fillPlain(count: number, spread: Spread): unknown {
+  const cache = new LRUCache<string, Buffer>({ maxSize: 2 ** 40, sizeCalculation: (body) => body.length });
+  for (let index = 0; index < count; index += 1) cache.set(keyText(keyOf(index, spread)), bodyAt(index, spread));
+  return cache;
+}
+
+function fillMemory(count: number, spread: Spread): unknown {
+  const memory = new MemoryCache(2 ** 40);
+  for (let index = 0; index < count; index += 1) memory.store(keyOf(index, spread), answerOf(bodyAt(index, spread)));
+  return memory;
+}
+
 const fills: Readonly<Record<string, (count: number) => unknown>> = {
-  plain: (count) => {
-    const cache = new LRUCache<string, Buffer>({ maxSize: 2 ** 40, sizeCalculation: (body) => body.length });
-    for (let index = 0; index < count; index += 1) cache.set(keyText(keyOf(index, 'accounts')), bodyOf(index));
-    return cache;
-  },
-  accounts: (count) => {
-    const memory = new MemoryCache(2 ** 40);
-    for (let index = 0; index < count; index += 1) memory.store(keyOf(index, 'accounts'), answerOf(bodyOf(index)));
-    return memory;
-  },
-  'versions plain': (count) => {
-    const cache = new LRUCache<string, Buffer>({ maxSize: 2 ** 40, sizeCalculation: (body) => body.length });
-    for (let index = 0; index < count; index += 1) cache.set(keyText(keyOf(index, 'versions')), bodyOf(0));
-    return cache;
-  },
-  versions: (count) => {
-    const memory = new MemoryCache(2 ** 40);
-    for (let index = 0; index < count; index += 1) memory.store(keyOf(index, 'versions'), answerOf(bodyOf(0)));
-    return memory;
-  },
+  plain: (count) => fillPlain(count, 'accounts'),
+  accounts: (count) => fillMemory(count, 'accounts'),
+  'versions plain': (count) => fillPlain(count, 'versions'),
+  versions: (count) => fillMemory(count, 'versions'),
 };
 
 /** Steps of work between which others have their turn: each stores 20 new answers and looks 20 up that are there. */

@@ -5,10 +5,8 @@
  * It holds every version up to a head that never moves, and answers like a sample node where benchmarks look.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { Dialect } from '../../src/ledger/ledger-headers.ts';
-import { LedgerVersion } from '../../src/ledger/version.ts';
 import { Random } from '../../test/support/random.ts';
+import { answer, ledgerAt, listen } from './node-process.ts';
 
 export interface NodeSettings {
   /** Reads that are worked on at once. */
@@ -49,10 +47,7 @@ const server = createServer((request, response) => {
   else if (url === '/v1' || url === '/v1/') tellLedger(response);
   else takeRead(url, response);
 });
-server.keepAliveTimeout = 0;
-server.listen(0, '127.0.0.1', () => {
-  process.stdout.write(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1\n`);
-});
+listen(server, '/v1');
 
 async function control(posted: IncomingMessage | undefined, response: ServerResponse): Promise<void> {
   if (posted !== undefined) {
@@ -64,7 +59,7 @@ async function control(posted: IncomingMessage | undefined, response: ServerResp
 }
 
 function tellLedger(response: ServerResponse): void {
-  if (settings.hangs !== 'all') answer(response, 200, '{"chain_id":1}');
+  if (settings.hangs !== 'all') answer(response, 200, '{"chain_id":1}', ledgerAt(head));
 }
 
 function takeRead(url: string, response: ServerResponse): void {
@@ -100,26 +95,11 @@ function finish({ version, response }: Work): void {
   if (settings.hangs !== 'no' || response.destroyed) return;
   counts = { ...counts, answered: counts.answered + 1 };
   if (random.u32() / 2 ** 32 < settings.errors) {
-    if (random.chance(2)) answer(response, 502, '<h1>Bad gateway</h1>', 'text/html');
-    else answer(response, 500, '{"message":"a fault","error_code":"internal_error","vm_error_code":null}');
+    const fault = '{"message":"a fault","error_code":"internal_error","vm_error_code":null}';
+    if (random.chance(2)) response.writeHead(502, { 'Content-Type': 'text/html' }).end('<h1>Bad gateway</h1>');
+    else answer(response, 500, fault, ledgerAt(head));
     return;
   }
   const data = { address: '0x1', ledger_version: version };
-  answer(response, 200, JSON.stringify({ type: '0x1::ledgergate_sample::Probe', data }));
-}
-
-function answer(response: ServerResponse, status: number, body: string, contentType = 'application/json'): void {
-  const info = {
-    chainId: 1,
-    version: LedgerVersion.of(head),
-    oldestVersion: LedgerVersion.of(0n),
-    timestampUsec: BigInt(Date.now()) * 1000n,
-    epoch: 1n,
-    blockHeight: head / 20n,
-    oldestBlockHeight: 0n,
-  };
-  const length = String(Buffer.byteLength(body));
-  const ledger = status === 502 ? [] : new Dialect('node').list(info);
-  response.writeHead(status, ['Content-Type', contentType, 'Content-Length', length, ...ledger]);
-  response.end(body);
+  answer(response, 200, JSON.stringify({ type: '0x1::ledgergate_sample::Probe', data }), ledgerAt(head));
 }

@@ -3,10 +3,8 @@
  * the first CHANGING accounts change once, one after the other, each at a version of its own. A body names the time of its
  * last change, in ms since 1970. `GET /control`: reads so far.
  */
-import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { Dialect } from '../../src/ledger/ledger-headers.ts';
-import { LedgerVersion } from '../../src/ledger/version.ts';
+import { createServer } from 'node:http';
+import { answer, ledgerAt, listen } from './node-process.ts';
 
 const changing = Number(process.argv[2] ?? 10);
 const everyMs = 1_000 / changing;
@@ -28,12 +26,13 @@ function changedMs(account: number, version: number): number {
 
 const server = createServer(({ url = '' }, response) => {
   if (url === '/control') return void response.end(JSON.stringify({ reads }));
+  const ledger = ledgerAt(BigInt(head()));
   if (url === '/v1' || url === '/v1/') {
-    return answer(response, 200, `{"chain_id":1,"ledger_version":"${head()}","oldest_ledger_version":"0"}`);
+    return answer(response, 200, `{"chain_id":1,"ledger_version":"${head()}","oldest_ledger_version":"0"}`, ledger);
   }
   const [, account, version = head()] = /^\/v1\/accounts\/0x5a0*(\d+)\/.*?(?:ledger_version=(\d+))?$/.exec(url) ?? [];
   if (account === undefined) {
-    return answer(response, 404, '{"message":"","error_code":"transaction_not_found","vm_error_code":null}');
+    return answer(response, 404, '{"message":"","error_code":"transaction_not_found","vm_error_code":null}', ledger);
   }
   reads += 1;
   const data = {
@@ -41,26 +40,6 @@ const server = createServer(({ url = '' }, response) => {
     changed_ms: changedMs(Number(account), Number(version)).toFixed(3),
     padding: '0'.repeat(200),
   };
-  return answer(response, 200, JSON.stringify({ type: '0x1::bench::Watched', data }));
+  return answer(response, 200, JSON.stringify({ type: '0x1::bench::Watched', data }), ledger);
 });
-server.keepAliveTimeout = 0;
-server.listen(0, '127.0.0.1', () => {
-  process.stdout.write(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1\n`);
-});
-
-function answer(response: ServerResponse, status: number, body: string): void {
-  const version = head();
-  const info = {
-    chainId: 1,
-    version: LedgerVersion.of(BigInt(version)),
-    oldestVersion: LedgerVersion.of(0n),
-    timestampUsec: BigInt(Date.now()) * 1000n,
-    epoch: 1n,
-    blockHeight: BigInt(version),
-    oldestBlockHeight: 0n,
-  };
-  const length = String(Buffer.byteLength(body));
-  const ledger = new Dialect('node').list(info);
-  response.writeHead(status, ['Content-Type', 'application/json', 'Content-Length', length, ...ledger]);
-  response.end(body);
-}
+listen(server, '/v1');

@@ -5,10 +5,9 @@
  */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { Dialect, type LedgerInfo } from '../../src/ledger/ledger-headers.ts';
-import { LedgerVersion } from '../../src/ledger/version.ts';
-import { startNginx } from './nginx.ts';
+import { ledgerHeaders } from '../../test/support/ledger-info.ts';
 import { freePort } from '../../test/support/free-port.ts';
+import { startNginx } from './nginx.ts';
 import type { ServerProcess } from './process-under-test.ts';
 
 export interface CheapNode {
@@ -60,19 +59,8 @@ export async function startCheapNode(settings: CheapNodeSettings): Promise<Cheap
 }
 
 function httpOf({ oldest = 0n, refusesBelow2e9 = false }: CheapNodeSettings, ports: readonly number[], log: string) {
-  const info: LedgerInfo = {
-    chainId: 1,
-    version: LedgerVersion.of(head),
-    oldestVersion: LedgerVersion.of(oldest),
-    timestampUsec: BigInt(Date.now()) * 1000n,
-    epoch: 12_000n,
-    blockHeight: head / 20n,
-    oldestBlockHeight: oldest / 20n,
-  };
-  const list = new Dialect('node').list(info);
-  const headers = list.flatMap((name, index) =>
-    index % 2 === 0 ? `add_header ${name} ${list[index + 1]} always;` : [],
-  );
+  const ledger = { version: head, oldest, chainId: 1, timestampUsec: BigInt(Date.now()) * 1000n };
+  const headers = Object.entries(ledgerHeaders(ledger)).map(([name, text]) => `add_header ${name} ${text} always;`);
   return `default_type application/json; log_format mark r; open_log_file_cache max=10;
   server {
     ${ports.map((port) => `listen 127.0.0.1:${port} backlog=4096;`).join(' ')}

@@ -31,6 +31,19 @@ export interface Contest<R extends Titled = Request> {
   readonly reads?: () => number;
 }
 
+/** Measures each of `all` once a round, the next round in the opposite order. */
+export async function inTurns<T, M>(
+  all: readonly T[],
+  rounds: number,
+  measureOne: (one: T, round: number) => Promise<M>,
+): Promise<ReadonlyMap<T, readonly M[]>> {
+  const done = new Map<T, M[]>(all.map((one) => [one, []]));
+  for (let round = 0; round < rounds; round += 1) {
+    for (const one of round % 2 === 0 ? all : all.toReversed()) done.get(one)?.push(await measureOne(one, round));
+  }
+  return done;
+}
+
 /** A contest whose load is not that of load.lua. */
 export interface MeasuredContest<R extends Titled> extends Contest<R> {
   /** One measurement; a warm-up is one too, and its result is dropped. */
@@ -93,17 +106,12 @@ async function runRounds<R extends Titled>(
     await prepare?.(server, request);
     await measureOne(server, request, { ...load, seconds: options.warmUp });
   }
-  const standings = servers.map(({ name }) => ({ name, measured: [] as Measured[] }));
-  for (let round = 0; round < options.rounds; round += 1) {
-    const turn = [...servers.entries()];
-    for (const [at, server] of round % 2 === 0 ? turn : turn.toReversed()) {
-      const before = reads?.();
-      const measured = await measureOne(server, request, load);
-      const counted = before === undefined ? {} : { upstreamReads: (reads?.() ?? 0) - before };
-      standings[at]?.measured.push({ ...measured, ...counted });
-    }
-  }
-  return standings;
+  const standings = await inTurns(servers, options.rounds, async (server) => {
+    const before = reads?.();
+    const measured = await measureOne(server, request, load);
+    return { ...measured, ...(before === undefined ? {} : { upstreamReads: (reads?.() ?? 0) - before }) };
+  });
+  return [...standings].map(([{ name }, measured]) => ({ name, measured }));
 }
 
 /** Throws when a server that was to answer from its cache asked a node. */

@@ -22,6 +22,21 @@ export function spread(values: readonly number[], digits: number): string {
   return `${shown} (${Math.min(...values).toFixed(digits)}-${Math.max(...values).toFixed(digits)})`;
 }
 
+/** The spread of a figure of the rounds. */
+export function spreadOf<R>(rounds: readonly R[], pick: (round: R) => number, digits: number): string {
+  return spread(rounds.map(pick), digits);
+}
+
+/** The median of a figure of the rounds. */
+export function medianOf<R>(rounds: readonly R[], pick: (round: R) => number, digits: number): string {
+  return median(rounds.map(pick)).toFixed(digits);
+}
+
+/** `0.4 / 1.2 / 3.0`: the median, the 99th percentile, and the largest. */
+export function quantiles(values: readonly number[]): string {
+  return [0.5, 0.99, 1].map((share) => quantile(values, share).toFixed(1)).join(' / ');
+}
+
 /**
  * How many times the requests of the other a server answers with the same processor time, round by round: the other's
  * time per request divided by its own. Above 1 it is the cheaper one. Of several others the one that is cheapest here.

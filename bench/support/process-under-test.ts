@@ -3,6 +3,8 @@ import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort } from '../../test/support/free-port.ts';
+import { newFolder } from './run-folder.ts';
 
 export interface ServerProcess {
   readonly name: string;
@@ -71,6 +73,13 @@ export async function startProgram(program: Program): Promise<ServerProcess> {
     throw new Error(`${name} does not listen:\n${printed()}`);
   }
   return account(name, `${scheme}://127.0.0.1:${port}`, child);
+}
+
+/** An empty Redis that writes nothing to the disk. */
+export async function startRedis(cpu: number): Promise<ServerProcess> {
+  const port = await freePort();
+  const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', newFolder('redis')];
+  return startProgram({ name: 'redis-server', command: 'redis-server', args, cpu, port });
 }
 
 function launch(command: string, args: readonly string[], cpu: number | string) {

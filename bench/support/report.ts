@@ -20,32 +20,14 @@ export const cpuBeside =
   (standing, all) =>
     spread(timesAsMany(standing, all, others), 2);
 /** p99 of the row divided by that of another server: below 1, the row's is shorter. */
-export const p99Beside =
-  (other: string): Column =>
-  (standing, all) => {
-    const rounds = all.find(({ name }) => name === other)?.measured ?? [];
-    return spread(
-      standing.measured.map(({ p99Ms }, at) => p99Ms / (rounds[at]?.p99Ms ?? Number.NaN)),
-      2,
-    );
-  };
+export const p99Beside = (other: string): Column => beside(other, (own, theirs) => own.p99Ms / theirs.p99Ms, 2);
 /** Microseconds of processor time that a request takes beyond one of another server. */
-export const cpuAbove =
-  (other: string): Column =>
-  (standing, all) => {
-    const rounds = all.find(({ name }) => name === other)?.measured ?? [];
-    return spread(
-      standing.measured.map((round, at) => cpuOf(round) - (rounds[at]?.cpuMicrosPerRequest ?? Number.NaN)),
-      1,
-    );
-  };
+export const cpuAbove = (other: string): Column => beside(other, (own, theirs) => cpuOf(own) - cpuOf(theirs), 1);
 /** Milliseconds of the median beyond another server's. */
 export const p50Above =
   (other: string): Column =>
-  (standing, all) => {
-    const rounds = all.find(({ name }) => name === other)?.measured ?? [];
-    return median(standing.measured.map(({ p50Ms }, at) => p50Ms - (rounds[at]?.p50Ms ?? Number.NaN))).toFixed(2);
-  };
+  (standing, all) =>
+    median(besideOf(standing, all, other, (own, theirs) => own.p50Ms - theirs.p50Ms)).toFixed(2);
 export const readsPerRequest: Column = ({ measured }) =>
   median(measured.map(({ upstreamReads = 0, requests }) => upstreamReads / requests)).toFixed(2);
 
@@ -74,6 +56,21 @@ export function table(heads: readonly string[], rows: readonly (readonly (string
 
 function line(cells: readonly (string | number)[]): string {
   return `| ${cells.join(' | ')} |\n`;
+}
+
+type Comparison = (own: Measured, theirs: Measured) => number;
+
+function beside(other: string, compare: Comparison, digits: number): Column {
+  return (standing, all) => spread(besideOf(standing, all, other, compare), digits);
+}
+
+/** Each round of the row beside the same round of the other server. */
+function besideOf({ measured }: Standing, all: readonly Standing[], other: string, compare: Comparison) {
+  const rounds = all.find(({ name }) => name === other)?.measured ?? [];
+  return measured.flatMap((own, at) => {
+    const theirs = rounds[at];
+    return theirs === undefined ? [] : [compare(own, theirs)];
+  });
 }
 
 function cpuOf(round: Measured): number {
