@@ -437,22 +437,13 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
     'candidatesOf(fleet, performance.now(), need).filter(({ isDrained }) => isDrained === true) => candidatesOf(fleet, performance.now(), need)':
       othersAreKnown,
     'isDrained === true => true': othersAreKnown,
-    "need.kind === 'head' && need.min !== undefined => true": {
-      reason: noHeadBelow,
-      lines: ["if (need.kind === 'head' && need.min !== undefined && head < need.min) {"],
-    },
-    "need.kind === 'head' && need.min !== undefined => need.kind === 'head' || need.min !== undefined": {
-      reason: noHeadBelow,
-      lines: ["if (need.kind === 'head' && need.min !== undefined && head < need.min) {"],
-    },
+    "need.kind === 'head' && need.min !== undefined => true": noHeadBelow,
+    "need.kind === 'head' && need.min !== undefined => need.kind === 'head' || need.min !== undefined": noHeadBelow,
     "need.kind === 'head' => true": {
       reason: noHeadBelow,
-      lines: ["if (need.kind === 'head' && need.min !== undefined && head < need.min) {"],
+      lines: ["if (need.kind === 'head' && need.min !== undefined && head < need.min)"],
     },
-    'need.min !== undefined => true': {
-      reason: noHeadBelow,
-      lines: ["if (need.kind === 'head' && need.min !== undefined && head < need.min) {"],
-    },
+    'need.min !== undefined => true': noHeadBelow,
   },
   'src/upstream/node/limits.ts': {
     'false => true': {
@@ -565,7 +556,6 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
     'inMs < next => inMs <= next': equal,
     'offered === undefined => false': 'for types alone: callers have an offered state',
     'offered.version <= state.info.version => offered.version < state.info.version': 'a version has one state',
-    'newest === state => false': shortcut,
     'other !== undefined => true': 'for types alone: undefined is above no version',
     'other > one => other >= one': equal,
     'state.info.version > than.info.version => state.info.version >= than.info.version':

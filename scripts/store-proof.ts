@@ -15,16 +15,17 @@ import { gatewayCommand } from '../bench/support/gateway.ts';
 import { startProgram } from '../bench/support/process-under-test.ts';
 import { MemoryCache } from '../src/cache/memory/memory.ts';
 import { AnswerNames } from '../src/cache/redis/redis-keys.ts';
-import { connectRedis } from '../src/cache/redis/redis-source.ts';
-import { RedisLink } from '../src/cache/redis/redis-link.ts';
 import { SharedTier } from '../src/cache/redis/shared-tier.ts';
+import { anyEpoch } from '../test/support/answers.ts';
 import { until } from '../test/support/eventually.ts';
 import { fakeNode } from '../test/support/fake-node.ts';
 import { freePort } from '../test/support/free-port.ts';
 import { gatewayProcess } from '../test/support/gateway-process.ts';
+import { linkTo } from '../test/support/redis-link.ts';
 import { redisServer } from '../test/support/redis-server.ts';
+import { openStore } from '../test/support/stores.ts';
 import { CleanUp } from './ops/clean-up.ts';
-import { bodyOf, fill, keyOf, openStore, place } from './store/fill.ts';
+import { bodyOf, fill, keyOf } from './store/fill.ts';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -95,7 +96,7 @@ async function kills(): Promise<void> {
 
 async function writes(): Promise<void> {
   const maxBytes = Math.max(leastBound, Math.floor((number * (bytes + rowBytes)) / 10));
-  const result = await fill(cleanUp.folder(), { maxBytes, writes: number, bytes, seconds });
+  const result = await fill(cleanUp.asTest, cleanUp.folder(), { maxBytes, writes: number, bytes, seconds });
   console.log({ maxBytes, ...result, perSecond: Math.round(result.writes / result.seconds) });
   if (result.mostBytes > maxBytes) process.exitCode = 1;
 }
@@ -103,7 +104,7 @@ async function writes(): Promise<void> {
 async function startUp(): Promise<void> {
   const [full, empty] = [cleanUp.folder(), cleanUp.folder()];
   const maxBytes = Math.max(leastBound, number * (bytes + 2 * rowBytes));
-  const { writes: entries, mostBytes } = await fill(full, { maxBytes, writes: number, bytes, seconds });
+  const { writes: entries, mostBytes } = await fill(cleanUp.asTest, full, { maxBytes, writes: number, bytes, seconds });
   console.log(`${entries} entries, ${Math.round(mostBytes / mebibyte)} MiB`);
   const node = await startCheapNode({ cpu: 0 });
   cleanUp.after(() => node.server.stop());
@@ -130,19 +131,11 @@ async function startUp(): Promise<void> {
 async function reads(): Promise<void> {
   const count = 10_000;
   const server = await redisServer(cleanUp.asTest);
-  const client = connectRedis({ kind: 'single', url: server.url }, () => undefined);
-  const link = new RedisLink(
-    () => client,
-    { timeoutMs: 1_000 },
-    't',
-    () => {},
-  );
-  cleanUp.after(() => link.close());
-  await link.started;
-  const names = new AnswerNames('lg', 'proof', place.epoch);
+  const link = await linkTo(cleanUp.asTest, server);
+  const names = new AnswerNames('lg', 'proof', anyEpoch);
   for (const size of [400, 4_000, 60_000]) {
     const memory = new MemoryCache(2 ** 30);
-    const store = await openStore(cleanUp.folder(), 2 ** 31);
+    const { store } = await openStore(cleanUp.asTest, { folder: cleanUp.folder(), maxBytes: 2 ** 31 });
     let left = 0;
     const times = { timeoutMs: 1_000, ttlMs: 600_000, followMs: 0 };
     const counts = { wrote: () => (left -= 1), lookedUp: () => {}, turned: () => {} };
@@ -158,7 +151,7 @@ async function reads(): Promise<void> {
       memory.store(key, answer);
       left += 2;
       store.store(key, answer, { head: 1n, onDone: () => (left -= 1) });
-      tier.store(key, answer, { overwrite: false, head: 1n, onDone: () => {} });
+      tier.store(key, answer, { head: anyEpoch.checkpoint.version });
       await until(() => left <= 64);
     }
     await until(() => left === 0);

@@ -4,37 +4,15 @@ import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CachedResponse } from '../../src/cache/record.ts';
-import type { CurrentEpoch } from '../../src/cache/epoch/registry.ts';
 import type { CacheKey } from '../../src/cache/key.ts';
-import { AnswerStore } from '../../src/cache/store/store.ts';
 import { answerOf, keyAt } from '../../test/support/answers.ts';
 import { until } from '../../test/support/eventually.ts';
-
-/** The place of every answer that these scripts write. */
-export const place: CurrentEpoch = {
-  ledger: '1.proof',
-  epoch: { id: '0k3v9aq2', bornMs: 1, before: [], checkpoint: { version: 0n, root: '' } },
-};
+import { openStore } from '../../test/support/stores.ts';
+import type { Ending } from '../../test/support/temporary-folder.ts';
 
 /** Writes that are on their way at most: fewer than the store drops. */
 const mostOnTheirWay = 2_048;
 const sampleMs = 20;
-
-/** The store of a folder; resolves when it is open. */
-export async function openStore(folder: string, maxBytes: number, onDropped: (answers: number) => void = () => {}) {
-  const setup = { folder, maxBytes, isShared: false, run: 'proof' };
-  const store = new AnswerStore(setup, {
-    place: () => place,
-    findAnswer: () => undefined,
-    onLookup: () => {},
-    onWritten: (outcome, answers) => {
-      if (outcome !== 'written') onDropped(answers);
-    },
-    onFault: () => {},
-  });
-  while (store.reader === undefined) await sleep(5);
-  return store;
-}
 
 /** The read of this number. */
 export function keyOf(number: number): CacheKey {
@@ -70,11 +48,15 @@ export interface FillResult {
 
 /** Writes answers of `bytes` one after another, for at most `seconds`. */
 export async function fill(
+  t: Ending,
   folder: string,
   { maxBytes, writes, bytes, seconds }: { maxBytes: number; writes: number; bytes: number; seconds: number },
 ): Promise<FillResult> {
   let [dropped, onTheirWay, written, mostBytes] = [0, 0, 0, 0];
-  const store = await openStore(folder, maxBytes, (answers) => (dropped += answers));
+  const onWritten = (outcome: string, answers: number): void => {
+    if (outcome !== 'written') dropped += answers;
+  };
+  const { store } = await openStore(t, { folder, maxBytes, onWritten });
   const sample = (): void => void (mostBytes = Math.max(mostBytes, bytesOnDisk(folder)));
   const timer = setInterval(sample, sampleMs);
   const idleP999Ms = await idleDelay(bytes, Math.min(20, seconds / 10));

@@ -1,10 +1,11 @@
 /** Stores on folders of their own, with the thread that writes them. */
-import type { TestContext } from 'node:test';
 import type { CachedResponse } from '../../src/cache/record.ts';
 import type { CurrentEpoch } from '../../src/cache/epoch/registry.ts';
 import type { CacheKey } from '../../src/cache/key.ts';
 import { AnswerStore } from '../../src/cache/store/store.ts';
+import type { WriteOutcome } from '../../src/cache/write-behind.ts';
 import { eventually, until } from './eventually.ts';
+import type { Ending } from './temporary-folder.ts';
 
 const place: CurrentEpoch = {
   ledger: '4.test',
@@ -33,10 +34,11 @@ interface TestStoreWriteOptions {
   readonly isShared?: boolean;
   readonly run?: string;
   readonly place?: () => CurrentEpoch | undefined;
+  readonly onWritten?: (outcome: WriteOutcome, answers: number) => void;
 }
 
 /** Opens a store; it is closed after the test. */
-export function startStore(t: TestContext, options: TestStoreWriteOptions): TestStore {
+export function startStore(t: Ending, options: TestStoreWriteOptions): TestStore {
   const { folder, maxBytes = leastBytes, isShared = false, run = 'one' } = options;
   const faults: (string | undefined)[] = [];
   const setup = { folder, maxBytes, isShared, run };
@@ -44,7 +46,7 @@ export function startStore(t: TestContext, options: TestStoreWriteOptions): Test
     place: options.place ?? (() => place),
     findAnswer: () => undefined,
     onLookup: () => {},
-    onWritten: () => {},
+    onWritten: options.onWritten ?? (() => {}),
     onFault: (fault) => faults.push(fault),
   });
   t.after(() => store.close());
@@ -67,7 +69,7 @@ export function startStore(t: TestContext, options: TestStoreWriteOptions): Test
 }
 
 /** Opens a store; resolves when it is in use. */
-export async function openStore(t: TestContext, options: TestStoreWriteOptions): Promise<TestStore> {
+export async function openStore(t: Ending, options: TestStoreWriteOptions): Promise<TestStore> {
   const opened = startStore(t, options);
   await until(() => opened.store.reader !== undefined && opened.store.fault === undefined);
   return opened;
