@@ -21,7 +21,7 @@ import { type FoundAddresses, type LookUp, lookUpBySystem, lookUpNames, Nodes, n
 import { Roots, type RootsOptions } from './roots.ts';
 import { explainNodes } from './select/pick.ts';
 import { type Need, prunedBelow, readClassOf, unitOf } from './select/ranking.ts';
-import { createSenderMetrics, createUpstreamMetrics, reportOf } from './upstream-metrics.ts';
+import { createFleetMetrics, reportOf } from './upstream-metrics.ts';
 
 /** Knowledge of nodes that one process of the gateway publishes to the others. */
 export type FleetNews =
@@ -140,7 +140,7 @@ export class Fleet extends FleetState {
       onAwaited: () => this.#prober.hurry(),
     };
     super(nodes, dialect, events, { limits: settings.fleet, chainId: config.chainId });
-    const metrics = { ...createUpstreamMetrics(registry, this), ...createSenderMetrics(registry, this) };
+    const metrics = createFleetMetrics(registry, this);
     this.#prober = new Prober(this, settings.probes, journal);
     this.answerBudget = createAnswerBudget(processes);
     this.sender = new Sender({

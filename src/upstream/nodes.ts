@@ -17,7 +17,7 @@ import type { NodeConfig, NodeCredentials } from './node/node-credentials.ts';
 import type { NodeFault } from './node/node-fault.ts';
 import type { Prober, ProbeResult } from './node/probe.ts';
 import type { Upstream } from './node/upstream.ts';
-import type { SenderMetrics, UpstreamMetrics } from './upstream-metrics.ts';
+import type { FleetMetrics } from './upstream-metrics.ts';
 
 /** The IP addresses of a host name, without duplicates, in a stable order. Rejects when there is no answer. */
 export type LookUp = (host: string) => Promise<readonly string[]>;
@@ -76,7 +76,7 @@ export function shownAddress({ address }: NodeConfig): string | undefined {
 interface NodesParts {
   readonly fleet: FleetState;
   readonly prober: Prober;
-  readonly metrics: UpstreamMetrics & Pick<SenderMetrics, 'forgetEjections'>;
+  readonly metrics: Pick<FleetMetrics, 'nodesNotFound' | 'forgetDiscovery' | 'forgetUpstream'>;
   readonly log: Logger;
   readonly journal: Journal;
   readonly credentials: NodeCredentials;
@@ -342,9 +342,7 @@ export class Nodes {
     void upstream.close();
     // Another node of the same name still uses the metrics.
     const isUsed = [...this.#parts.fleet.upstreams, ...this.#leaving.keys()].some((other) => other.name === name);
-    if (isUsed) return;
-    this.#parts.metrics.forgetUpstream(name);
-    this.#parts.metrics.forgetEjections(name);
+    if (!isUsed) this.#parts.metrics.forgetUpstream(name);
   }
 }
 

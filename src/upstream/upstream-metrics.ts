@@ -42,12 +42,12 @@ const ejectionReasons = [
   'error share',
 ] as const satisfies readonly EjectionReason[];
 
-/** Counts attempts and their repairs. */
-export type UpstreamMetrics = ReturnType<typeof createUpstreamMetrics>;
+/** Counts attempts and their repairs, hedges, retries, ejections and queue events. */
+export type FleetMetrics = ReturnType<typeof createFleetMetrics>;
 
-/** Registers the families of nodes and fleet. */
-export function createUpstreamMetrics(registry: Registry, fleet: MeasuredFleet) {
-  createGauges(registry, fleet);
+/** Registers the families of nodes, fleet and dispatch. */
+export function createFleetMetrics(registry: Registry, fleet: MeasuredFleet) {
+  createNodeGauges(registry, fleet);
   createFleetGauges(registry, fleet);
   const byStatus = { upstream: labelSources.upstream, status: statusClasses };
   const requests = new Counter(registry, {
@@ -97,6 +97,54 @@ export function createUpstreamMetrics(registry: Registry, fleet: MeasuredFleet) 
     name: 'ledgergate_unreached_versions_total',
     help: 'Versions that another replica had shown and that no upstream here got to in time.',
   }).of({});
+  const hedge = new Counter(registry, {
+    name: 'ledgergate_hedges_total',
+    help: 'Second attempts beside a slow first, by outcome: won, lost, failed (both), refused (share used up).',
+    labels: { outcome: ['won', 'lost', 'failed', 'refused'] },
+  }).by('outcome');
+  const retry = new Counter(registry, {
+    name: 'ledgergate_retries_total',
+    help: 'Attempts after a failed one, by outcome: sent, refused (share used up).',
+    labels: { outcome: ['sent', 'refused'] },
+  }).by('outcome');
+  const byReason = { upstream: labelSources.upstream, class: readClasses, reason: ejectionReasons };
+  const ejections = new Counter(registry, {
+    name: 'ledgergate_upstream_ejections_total',
+    help: 'Times an upstream began to be passed over for a class of reads, by reason: what others answered in its place it did not in time (timeout), not well (error, error share), far later (outpaced), or not at all by its own word (refused).',
+    labels: byReason,
+    known: () => fleet.upstreams.flatMap(({ name }) => combinations(byReason, { upstream: name })),
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_upstream_concurrency_limit',
+    help: 'Requests that the upstream is given at once.',
+    labels: { upstream: labelSources.upstream },
+    read: () => fleet.upstreams.map(({ name, places }) => [{ upstream: name }, places.limit] as const),
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_upstream_ejected',
+    help: '1 while the upstream is passed over for a class of reads, by any worker.',
+    labels: { upstream: labelSources.upstream, class: readClasses },
+    join: 'max',
+    read: () =>
+      fleet.upstreams.flatMap(({ name, ejections }) =>
+        readClasses.map((each) => [{ upstream: name, class: each }, Number(ejections[each].isOut)] as const),
+      ),
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_upstream_queue_requests',
+    help: 'Requests that wait for a place at an upstream.',
+    read: () => fleet.sender.waiting,
+  });
+  const waits = new Histogram(registry, {
+    name: 'ledgergate_upstream_queue_wait_seconds',
+    help: 'How long requests waited for a place at an upstream, got or not; those that found one at once are not counted.',
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2],
+  }).of({});
+  const refused = new Counter(registry, {
+    name: 'ledgergate_upstream_queue_refusals_total',
+    help: 'Requests that got no place at an upstream: full (too many waited), late (none became free in time).',
+    labels: { reason: ['full', 'late'] },
+  }).by('reason');
   /** Series that each answer counts, so that none is found by its labels. */
   const answers = new Map<string, { readonly duration: ReturnType<typeof duration.of>; readonly byClass: ByClass }>();
   return {
@@ -119,9 +167,16 @@ export function createUpstreamMetrics(registry: Registry, fleet: MeasuredFleet) 
     allowanceRefused: (upstream: string) => allowanceRefusals.inc({ upstream }),
     nodesNotFound: (upstream: string) => notFound.inc({ upstream }),
     forgetDiscovery: (gone: string) => notFound.remove(({ upstream }) => upstream === gone),
+    hedge,
+    retry,
+    refused,
+    /** A queued request got a permit, or gave up. */
+    waited: (seconds: number) => waits.observe(seconds),
+    ejected: (upstream: string, readClass: ReadClass, reason: EjectionReason) =>
+      ejections.inc({ upstream, class: readClass, reason }),
     forgetUpstream(gone: string) {
       answers.delete(gone);
-      for (const family of [requests, failures, deferrals, allowanceRefusals, duration])
+      for (const family of [requests, failures, deferrals, allowanceRefusals, duration, ejections])
         family.remove(({ upstream }) => upstream === gone);
     },
   };
@@ -134,7 +189,7 @@ function classOf(status: number): (typeof statusClasses)[number] {
   return statusClasses[Math.floor(status / 100) - 1] ?? '5xx';
 }
 
-function createGauges(registry: Registry, fleet: MeasuredFleet): void {
+function createNodeGauges(registry: Registry, fleet: MeasuredFleet): void {
   const gauge = (
     join: FamilyData['aggregator'],
     name: string,
@@ -243,71 +298,6 @@ function createFleetGauges(registry: Registry, fleet: MeasuredFleet): void {
     join: 'max',
     read: () => fleet.latest.clientsAhead,
   });
-}
-
-/** Counts hedges, retries, ejections and queue events. */
-export type SenderMetrics = ReturnType<typeof createSenderMetrics>;
-
-/** Registers the families of dispatch. */
-export function createSenderMetrics(registry: Registry, fleet: MeasuredFleet) {
-  const hedge = new Counter(registry, {
-    name: 'ledgergate_hedges_total',
-    help: 'Second attempts beside a slow first, by outcome: won, lost, failed (both), refused (share used up).',
-    labels: { outcome: ['won', 'lost', 'failed', 'refused'] },
-  }).by('outcome');
-  const retry = new Counter(registry, {
-    name: 'ledgergate_retries_total',
-    help: 'Attempts after a failed one, by outcome: sent, refused (share used up).',
-    labels: { outcome: ['sent', 'refused'] },
-  }).by('outcome');
-  const byReason = { upstream: labelSources.upstream, class: readClasses, reason: ejectionReasons };
-  const ejections = new Counter(registry, {
-    name: 'ledgergate_upstream_ejections_total',
-    help: 'Times an upstream began to be passed over for a class of reads, by reason: what others answered in its place it did not in time (timeout), not well (error, error share), far later (outpaced), or not at all by its own word (refused).',
-    labels: byReason,
-    known: () => fleet.upstreams.flatMap(({ name }) => combinations(byReason, { upstream: name })),
-  });
-  new Gauge(registry, {
-    name: 'ledgergate_upstream_concurrency_limit',
-    help: 'Requests that the upstream is given at once.',
-    labels: { upstream: labelSources.upstream },
-    read: () => fleet.upstreams.map(({ name, places }) => [{ upstream: name }, places.limit] as const),
-  });
-  new Gauge(registry, {
-    name: 'ledgergate_upstream_ejected',
-    help: '1 while the upstream is passed over for a class of reads, by any worker.',
-    labels: { upstream: labelSources.upstream, class: readClasses },
-    join: 'max',
-    read: () =>
-      fleet.upstreams.flatMap(({ name, ejections }) =>
-        readClasses.map((each) => [{ upstream: name, class: each }, Number(ejections[each].isOut)] as const),
-      ),
-  });
-  new Gauge(registry, {
-    name: 'ledgergate_upstream_queue_requests',
-    help: 'Requests that wait for a place at an upstream.',
-    read: () => fleet.sender.waiting,
-  });
-  const waits = new Histogram(registry, {
-    name: 'ledgergate_upstream_queue_wait_seconds',
-    help: 'How long requests waited for a place at an upstream, got or not; those that found one at once are not counted.',
-    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2],
-  }).of({});
-  const refused = new Counter(registry, {
-    name: 'ledgergate_upstream_queue_refusals_total',
-    help: 'Requests that got no place at an upstream: full (too many waited), late (none became free in time).',
-    labels: { reason: ['full', 'late'] },
-  }).by('reason');
-  return {
-    hedge,
-    retry,
-    refused,
-    /** A queued request got a permit, or gave up. */
-    waited: (seconds: number) => waits.observe(seconds),
-    ejected: (upstream: string, readClass: ReadClass, reason: EjectionReason) =>
-      ejections.inc({ upstream, class: readClass, reason }),
-    forgetEjections: (gone: string) => ejections.remove(({ upstream }) => upstream === gone),
-  };
 }
 
 /** Plain data: 64-bit numbers are text. No node is reported with its address. */

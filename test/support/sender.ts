@@ -3,12 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { TestContext } from 'node:test';
 import { Registry } from 'prom-client';
 import { Dialect } from '../../src/ledger/ledger-headers.ts';
-import {
-  createSenderMetrics,
-  createUpstreamMetrics,
-  type SenderMetrics,
-  type UpstreamMetrics,
-} from '../../src/upstream/upstream-metrics.ts';
+import { createFleetMetrics } from '../../src/upstream/upstream-metrics.ts';
 import { quietEvents } from './fleet-events.ts';
 import { listen } from './listen.ts';
 import { FleetState } from '../../src/upstream/fleet-state.ts';
@@ -47,11 +42,6 @@ export const emptyFleet = {
   sender: { waiting: 0 },
 };
 
-/** What a sender counts, in `registry`; gauges stay empty. */
-export function senderMetrics(registry: Registry): UpstreamMetrics & SenderMetrics {
-  return { ...createUpstreamMetrics(registry, emptyFleet), ...createSenderMetrics(registry, emptyFleet) };
-}
-
 /** A sender with nodes behind it that answer as told; `server` and `upstream` are of the first. */
 export async function senderOf(t: TestContext, answer: Answer, options: MadeUpSender) {
   const { limits, nodes = 1 } = options;
@@ -60,7 +50,7 @@ export async function senderOf(t: TestContext, answer: Answer, options: MadeUpSe
   while (upstreams.length < nodes) upstreams.push((await nodeOf(t, answer, options)).upstream);
   const fleet = new FleetState(upstreams, new Dialect('node'), quietEvents);
   const registry = new Registry();
-  const metrics = senderMetrics(registry);
+  const metrics = createFleetMetrics(registry, emptyFleet);
   const log = { debug: () => undefined, record: () => undefined };
   const bounds = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 0, stallMs: 300, ...limits };
   const sender = new Sender({ fleet, limits: bounds, metrics, log, onDoubt: () => undefined });

@@ -6,7 +6,7 @@ import {
   type LedgerInfo,
   type LedgerVersion,
 } from '../../ledger/index.ts';
-import type { SenderMetrics, UpstreamMetrics } from '../upstream-metrics.ts';
+import type { FleetMetrics } from '../upstream-metrics.ts';
 import type { Journal, Span } from '../../metrics/index.ts';
 import type { ByteBudget } from '../byte-budget.ts';
 import type { FleetState } from '../fleet-state.ts';
@@ -109,7 +109,7 @@ export type UpstreamLog = Pick<Journal, 'debug' | 'record'>;
 export interface SenderParts {
   readonly fleet: FleetState;
   readonly limits: SendLimits;
-  readonly metrics: UpstreamMetrics & SenderMetrics;
+  readonly metrics: FleetMetrics;
   readonly log: UpstreamLog;
   /**
    * Looks at the node's ledger info, and settles when that is done: the request or a proxy may be at fault for a

@@ -31,7 +31,7 @@ import {
 import { createLatestMetrics } from '../../../../src/proxy/reads/freshness.ts';
 import { createEncodeMetrics, createProofMetrics } from '../../../../src/proxy/routes/encoder.ts';
 import { routeNames } from '../../../../src/proxy/routes/route-table.ts';
-import { createSenderMetrics, createUpstreamMetrics } from '../../../../src/upstream/upstream-metrics.ts';
+import { createFleetMetrics } from '../../../../src/upstream/upstream-metrics.ts';
 import { fc } from '../../../support/fast-check.ts';
 import { factsFrom, windowsOf } from '../../../support/process-status.ts';
 import { emptyFleet } from '../../../support/sender.ts';
@@ -352,8 +352,7 @@ function gatewayMetrics() {
     http: createHttpMetrics(registry, routeNames),
     latest: createLatestMetrics(registry),
     overload: createOverloadMetrics(registry, { connections: zero, lagSeconds: zero, answerBytes: zero }),
-    sender: createSenderMetrics(registry, emptyFleet),
-    upstream: createUpstreamMetrics(registry, emptyFleet),
+    fleet: createFleetMetrics(registry, emptyFleet),
     counts: () => countsOf(readFamilies(registry, countedFamilies)),
   };
 }
@@ -391,7 +390,7 @@ test('words and bounds of the page are those of the families, in their order', (
 });
 
 test('each refusal, encoding and repair of the page has a metric that counts it', () => {
-  const { access, cache, checked, counts, encode, overload, sender, upstream } = gatewayMetrics();
+  const { access, cache, checked, counts, encode, fleet, overload } = gatewayMetrics();
   for (const reason of ['no key', 'bad key', 'misplaced key', 'bad token', 'unread', 'busy'] as const)
     access.refused(reason, undefined);
   for (const reason of ['address', 'operation', 'origin', 'function'] as const) access.refused(reason, 'free');
@@ -400,16 +399,16 @@ test('each refusal, encoding and repair of the page has a metric that counts it'
   overload.shed('event loop');
   overload.shed('answers on their way');
   overload.connectionRefused.inc();
-  sender.refused('full');
-  sender.refused('late');
+  fleet.refused('full');
+  fleet.refused('late');
   encode.local();
   encode.forwarded('bcs accept');
   encode.refused();
   for (const result of ['equal', 'mismatch', 'inconclusive', 'skipped'] as const) checked(result);
-  upstream.prunedRepaired.inc();
-  sender.retry('sent');
-  sender.retry('refused');
-  for (const outcome of ['won', 'lost', 'refused'] as const) sender.hedge(outcome);
+  fleet.prunedRepaired.inc();
+  fleet.retry('sent');
+  fleet.retry('refused');
+  for (const outcome of ['won', 'lost', 'refused'] as const) fleet.hedge(outcome);
   cache.evictions.inc(7);
 
   const seen = counts();
@@ -424,13 +423,13 @@ test('each refusal, encoding and repair of the page has a metric that counts it'
 });
 
 test('requests and attempts are read by route, outcome and node', () => {
-  const { counts, http, upstream } = gatewayMetrics();
+  const { counts, fleet, http } = gatewayMetrics();
   const request = { route: 'resource', status: 200, isHeadSent: true, bytes: 0 } as const;
   http.finished({ ...request, outcome: 'memory' }, 0.001);
   http.finished({ ...request, outcome: 'miss' }, 0.004);
   http.finished({ ...request, outcome: 'memory', isHeadSent: false }, 0.001);
-  upstream.observeAnswer('a b', 200, 0.004);
-  upstream.observeFailure('a b', 'timeout', 4);
+  fleet.observeAnswer('a b', 200, 0.004);
+  fleet.observeFailure('a b', 'timeout', 4);
 
   const seen = counts();
 
