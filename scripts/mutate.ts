@@ -42,7 +42,7 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/upstream/contradictions.ts': ['test/upstream/contradictions.test.ts'],
   'src/upstream/fleet-ledger.ts': ['test/upstream/fleet-state.test.ts'],
   'src/upstream/fleet-state.ts': ['test/upstream/fleet-facts.test.ts', 'test/upstream/fleet-state.test.ts'],
-  'src/upstream/latest.ts': ['test/upstream/latest-nodes.test.ts', 'test/upstream/latest.test.ts'],
+  'src/upstream/latest.ts': ['test/upstream/latest.test.ts'],
   'src/upstream/ledger-wide-headers.ts': ['test/upstream/ledger-wide-headers.test.ts'],
   'src/upstream/shared-states.ts': ['test/upstream/shared-states.test.ts'],
   'src/upstream/floors.ts': ['test/upstream/client-floors.test.ts', 'test/upstream/latest.test.ts'],
