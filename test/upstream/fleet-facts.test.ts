@@ -1,37 +1,14 @@
 /** Facts that a fleet without connections reports: its dialect, its view, its nodes' ledgers for other processes, and refusals. */
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { Dialect, type HeaderValues } from '../../src/ledger/ledger-headers.ts';
 import { LedgerVersion } from '../../src/ledger/version.ts';
-import { FleetState } from '../../src/upstream/fleet-state.ts';
 import type { Upstream } from '../../src/upstream/node/upstream.ts';
-import { quietEvents } from '../support/fleet-events.ts';
+import type { Tier } from '../../src/upstream/select/ranking.ts';
 import { ledgerInfo, type MadeUpLedger } from '../support/ledger-info.ts';
 import { nodeAt } from '../support/node-client.ts';
 import { rowsIn } from '../support/tables.ts';
-
-/** A fleet of so many nodes; `news` lists what it reports. */
-function fleetOf(t: TestContext, count: number, dialect: Dialect | 'auto' = new Dialect('node')) {
-  const nodes = Array.from({ length: count }, (_, index) => nodeAt(t, 9, { name: `n${index}` }));
-  const news: string[] = [];
-  const note = (name: string, ...values: readonly unknown[]): void => void news.push([name, ...values].join(' '));
-  const fleet = new FleetState(nodes, dialect, {
-    ...quietEvents,
-    onChange: (change, fields) => note(change, ...Object.values(fields)),
-    onHead: ({ version }, source) => note('head', version, source),
-    onAwaited: () => note('awaited'),
-    onConfirmed: (version) => note('confirmed', version),
-    onRefused: ({ name }, version) => note('refused', name, version),
-  });
-  const at = (index: number): Upstream => nodes[index] as Upstream;
-  const report = (index: number, ledger: MadeUpLedger, nowMs = 0, lookSentAtMs?: number): void => {
-    at(index).recordAnswer(5, nowMs);
-    fleet.observe(at(index), ledgerInfo(ledger), nowMs, lookSentAtMs);
-  };
-  /** The news since the last call. */
-  const told = (): readonly string[] => news.splice(0);
-  return { fleet, at, report, told };
-}
+import { fleetOf } from './fleet-world.ts';
 
 /** The headers of a look at a node of this dialect. */
 function headersIn(dialect: string, ledger: MadeUpLedger = { version: 100n }): HeaderValues {
@@ -58,7 +35,7 @@ for (const [claim = '', answers = '', atOnce, later] of rowsIn(votes)) {
   test(claim, async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     const words = answers.split(' ');
-    const { fleet, told } = fleetOf(t, words.length, 'auto');
+    const { fleet, told } = fleetOf(t, Array<Tier>(words.length).fill('full'), { dialect: 'auto' });
     const look = async ({ name }: Upstream) => {
       const [word = '', lateMs] = words[Number(name.slice(1))]?.split('@') ?? [];
       if (lateMs !== undefined) await new Promise((resolve) => setTimeout(resolve, Number(lateMs)));
@@ -84,7 +61,7 @@ for (const [claim = '', answers = '', atOnce, later] of rowsIn(votes)) {
 }
 
 test('an open dialect is that of the first look with ledger headers, or of the first answer', (t) => {
-  const { fleet, told } = fleetOf(t, 1, 'auto');
+  const { fleet, told } = fleetOf(t, ['full'], { dialect: 'auto' });
   assert.equal(fleet.takeDialectOf({ status: 200, headers: {} }), undefined);
   assert.equal(fleet.takeDialectOf({ status: 503, headers: headersIn('aptos') }), undefined);
   assert.deepEqual([fleet.dialect.name, fleet.isDialectOpen, told()], ['node', true, []]);
@@ -93,17 +70,17 @@ test('an open dialect is that of the first look with ledger headers, or of the f
 
   assert.deepEqual([fleet.dialect.name, fleet.isDialectOpen, told()], ['aptos', false, ['dialect taken aptos']]);
   assert.equal(fleet.takeDialectOf({ status: 200, headers: headersIn('aptos') }), undefined);
-  const other = fleetOf(t, 1, 'auto');
+  const other = fleetOf(t, ['full'], { dialect: 'auto' });
   other.report(0, { version: 100n });
   assert.deepEqual([other.fleet.isDialectOpen, other.told()[0]], [false, 'dialect taken node']);
-  const fixed = fleetOf(t, 1, new Dialect('aptos'));
+  const fixed = fleetOf(t, ['full'], { dialect: new Dialect('aptos') });
   fixed.report(0, { version: 100n });
   assert.deepEqual([fixed.fleet.isDialectOpen, fixed.fleet.dialect.name], [false, 'aptos']);
   assert.ok(fixed.told().every((text) => !text.startsWith('dialect')));
 });
 
 test('the view is another one after each change of a part of it, and reports each head once', (t) => {
-  const { fleet, at, report, told } = fleetOf(t, 2);
+  const { fleet, at, report, told } = fleetOf(t, ['full', 'full']);
   const nothing = fleet.view;
   assert.deepEqual([nothing.headers, nothing.chainId, nothing.isPlain, told()], [[], undefined, true, []]);
   fleet.refresh();
@@ -159,7 +136,7 @@ test('the view is another one after each change of a part of it, and reports eac
 });
 
 test('another process takes over the ledgers of nodes that it knows, and begins a generation', (t) => {
-  const [mine, peer] = [fleetOf(t, 3), fleetOf(t, 2)];
+  const [mine, peer] = [fleetOf(t, ['full', 'full', 'full']), fleetOf(t, ['full', 'full'])];
   peer.report(0, { version: 1_000n });
   peer.report(1, { version: 9_000_000_000n });
   peer.at(1).isSuspect = true;
@@ -185,13 +162,13 @@ test('another process takes over the ledgers of nodes that it knows, and begins 
     [900n, true],
   ]);
   assert.deepEqual([mine.fleet.head?.version, mine.fleet.generation], [1_000n, 1]);
-  const open = fleetOf(t, 1, 'auto');
+  const open = fleetOf(t, ['full'], { dialect: 'auto' });
   open.fleet.adopt(reports, 10);
   assert.deepEqual([open.fleet.head, open.fleet.generation, open.at(0).head], [undefined, 0, -1n]);
 });
 
 test('a refusal of a version is reported where it is news, and one of a peer moves the window of the same node alone', (t) => {
-  const { fleet, at, report, told } = fleetOf(t, 2);
+  const { fleet, at, report, told } = fleetOf(t, ['full', 'full']);
   for (const node of [0, 1]) report(node, { version: 1_000n, oldest: 100n });
   told();
   const refused = LedgerVersion.of(200n);
@@ -212,7 +189,7 @@ test('a refusal of a version is reported where it is news, and one of a peer mov
 });
 
 test('nodes are ours by their settled chain, lag by their ledger time, and are replaceable by others that answer', (t) => {
-  const { fleet, at, report } = fleetOf(t, 3);
+  const { fleet, at, report } = fleetOf(t, ['full', 'full', 'full']);
   for (const node of [0, 1]) report(node, { version: 100n, timestampUsec: 40_000_000n });
   report(2, { version: 100n, chainId: 5 });
   const isOurs = [4, 5].map((chainId) =>
@@ -234,7 +211,7 @@ test('nodes are ours by their settled chain, lag by their ledger time, and are r
 });
 
 test('a node that is below the second head confirms nothing new, and one that goes back or is believed again does', (t) => {
-  const { fleet, at, report, told } = fleetOf(t, 2);
+  const { fleet, at, report, told } = fleetOf(t, ['full', 'full']);
   report(0, { version: 1_000_000n });
   report(1, { version: 1_000_000n });
   for (const lookMs of [0, 5_000, 10_000]) report(1, { version: 995_000n }, lookMs, lookMs);
@@ -249,52 +226,3 @@ test('a node that is below the second head confirms nothing new, and one that go
   assert.deepEqual([fleet.ledger.confirmed, told().filter((text) => text.startsWith('confirmed'))], [undefined, []]);
 });
 
-test('an answer awaits the second head where it will be by its speed', (t) => {
-  const { fleet, at, report } = fleetOf(t, 2);
-  assert.equal(fleet.awaited(at(0), 5n, 0), undefined);
-  report(0, { version: 9_000n });
-  report(1, { version: 1_000n });
-  report(1, { version: 2_000n }, 1_000);
-  const near = [2_999n, 3_000n, 3_001n].map((version) => fleet.awaited(at(0), version, 1_500)?.isNear);
-  assert.deepEqual(near, [true, true, false]);
-  assert.equal(fleet.awaited(at(0), 3_000n, 1_500)?.head(), 9_000n);
-});
-
-test('a fleet is awaited from its first wait to its last, which is reported once', async (t) => {
-  t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { fleet, report, told } = fleetOf(t, 1);
-  report(0, { version: 100n });
-  told();
-  assert.equal(fleet.isAwaited, false);
-  const never = new AbortController().signal;
-  const wait = (version: bigint): Promise<boolean> => fleet.waitFor(LedgerVersion.of(version), 500, never);
-  const first = wait(101n);
-  assert.deepEqual([fleet.isAwaited, told()], [true, ['awaited']]);
-  const waits = [first, wait(102n)];
-  assert.deepEqual(told(), []);
-  t.mock.timers.tick(500);
-  await Promise.all(waits);
-  assert.deepEqual([fleet.isAwaited, told()], [false, []]);
-});
-
-test('another history is reported with the version where it begins, in a generation of its own', (t) => {
-  const { fleet, report, told } = fleetOf(t, 1);
-  report(0, { version: 100n });
-  told();
-  fleet.replaceHistory(LedgerVersion.of(50n));
-  assert.deepEqual([fleet.generation, told()], [1, ['history replaced 50 100']]);
-  const silent = fleetOf(t, 1);
-  silent.fleet.replaceHistory(LedgerVersion.of(50n));
-  assert.deepEqual(silent.told(), ['history replaced 50 ']);
-});
-
-test('an outage has a time on both clocks', (t) => {
-  t.mock.method(performance, 'now', () => 7);
-  const { fleet, at, report } = fleetOf(t, 1);
-  report(0, { version: 100n });
-  fleet.refresh();
-  assert.deepEqual([fleet.outageFromMs, fleet.outageSinceMs], [undefined, undefined]);
-  for (const _ of [1, 2]) at(0).recordFailure(5, 0, 'time-out');
-  fleet.refresh();
-  assert.deepEqual([fleet.outageFromMs, typeof fleet.outageSinceMs], [7, 'number']);
-});

@@ -1,67 +1,15 @@
 /** The state of a fleet without connections: its head, chain, range and outages, its waits, and its nodes that come and go. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { Dialect } from '../../src/ledger/ledger-headers.ts';
 import { LedgerVersion } from '../../src/ledger/version.ts';
-import { FleetState } from '../../src/upstream/fleet-state.ts';
+import type { FleetState } from '../../src/upstream/fleet-state.ts';
 import type { Tier } from '../../src/upstream/select/ranking.ts';
 import { candidatesOf, type Upstream } from '../../src/upstream/node/upstream.ts';
 import { fc } from '../support/fast-check.ts';
-import { quietEvents } from '../support/fleet-events.ts';
 import { ledgerInfo, type MadeUpLedger } from '../support/ledger-info.ts';
-import { nodeAt } from '../support/node-client.ts';
+import { runScript, scriptsIn, type Steps } from '../support/script.ts';
 import { rowsIn } from '../support/tables.ts';
-
-/** A fleet of nodes without connections, the last `spares` of them not in it yet; `report` is an answer of one of them. */
-function fleetOf(
-  t: TestContext,
-  ...given: readonly (Tier | { readonly chainId?: number; readonly spares?: number })[]
-) {
-  const tiers = given.filter((tier) => typeof tier === 'string');
-  const fixed = given.find((tier) => typeof tier !== 'string');
-  const upstreams = tiers.map((tier, index) => nodeAt(t, 9, { name: `n${index}`, tier }));
-  const reports: string[] = [];
-  const doubted: string[] = [];
-  const taken: string[] = [];
-  const fleet = new FleetState(
-    upstreams.slice(0, upstreams.length - (fixed?.spares ?? 0)),
-    new Dialect('node'),
-    {
-      ...quietEvents,
-      onUnconfirmed: ({ name }) => doubted.push(name),
-      onChange: (change, fields) => {
-        const words = Object.values(fields).filter((word) => word !== undefined && word !== 'other chain');
-        if (change === 'node foreign') reports.push(['foreign', ...words].join(' '));
-        if (change === 'rollback') reports.push(['back', ...words].join(' '));
-        if (change === 'node suspect') reports.push(['suspect', ...words].join(' '));
-        if (change === 'chain taken') taken.push(Object.values(fields).join(' '));
-        if (change === 'outage' || change === 'outage over') reports.push([change, ...words].join(' '));
-        if (change === 'history lost') reports.push(['lost', ...words].join(' '));
-        if (change === 'history back') reports.push('found');
-        if (change === 'head lower') reports.push(['lower', ...words].join(' '));
-      },
-    },
-    fixed,
-  );
-  const at = (index: number): Upstream => {
-    const upstream = upstreams[index];
-    assert.ok(upstream !== undefined);
-    return upstream;
-  };
-  const report = (index: number, ledger: MadeUpLedger, nowMs = 0, lookSentAtMs?: number): boolean => {
-    at(index).recordAnswer(5, nowMs);
-    return fleet.observe(at(index), ledgerInfo(ledger), nowMs, lookSentAtMs);
-  };
-  /** A look at the ledger info, sent and answered at one moment. */
-  const look = (index: number, ledger: MadeUpLedger, nowMs: number): boolean => report(index, ledger, nowMs, nowMs);
-  /** Two failures in a row, as the sender reports them. */
-  const takeDown = (index: number): void => {
-    at(index).recordFailure(5, 0, 'time-out');
-    at(index).recordFailure(5, 0, 'time-out');
-    fleet.refresh();
-  };
-  return { fleet, at, report, look, takeDown, reports, doubted, taken };
-}
+import { fleetOf } from './fleet-world.ts';
 
 /** The value of one header in the flat list. */
 function shown(fleet: FleetState, name: string): string | undefined {
@@ -71,13 +19,8 @@ function shown(fleet: FleetState, name: string): string | undefined {
 
 const never = new AbortController().signal;
 
-/** Waits for half a second, for a client that stays. */
-function waitFor(fleet: FleetState, version: bigint): Promise<boolean> {
-  return fleet.waitFor(LedgerVersion.of(version), 500, never);
-}
-
 test('the fleet is ready from the first usable node with a window on, and no longer when it is down', (t) => {
-  const { fleet, at, report, takeDown } = fleetOf(t, 'full', 'full');
+  const { fleet, at, report, takeDown } = fleetOf(t, ['full', 'full']);
   at(1).recordAnswer(5, 0);
   assert.equal(fleet.isReady, false);
   report(0, { version: 100n });
@@ -87,7 +30,7 @@ test('the fleet is ready from the first usable node with a window on, and no lon
 });
 
 test('one report with a time of the future neither stays in headers nor makes the nodes lag', (t) => {
-  const { fleet, at, report } = fleetOf(t, 'full', 'full');
+  const { fleet, at, report } = fleetOf(t, ['full', 'full']);
   const nowUsec = BigInt(Date.now()) * 1_000n;
   report(0, { version: 100n, timestampUsec: nowUsec });
   report(1, { version: 100n, timestampUsec: nowUsec });
@@ -110,7 +53,7 @@ test('for any reports and failures, version and timestamp never go backward with
   });
   fc.assert(
     fc.property(fc.array(event, { maxLength: 40 }), (events) => {
-      const { fleet, report, takeDown } = fleetOf(t, 'full', 'full', 'archival');
+      const { fleet, report, takeDown } = fleetOf(t, ['full', 'full', 'archival']);
       let [nowMs, version, timestamp, generation] = [0, -1, -1, 0];
       for (const { node, fails, passedMs, ...ledger } of events) {
         nowMs += passedMs;
@@ -276,7 +219,7 @@ for (const [claim = '', given = '', events = '', ...expected] of rowsIn(ledgers)
     t.mock.method(performance, 'now', () => 0);
     const [count = 0, spares = 0] = (given.split(' ')[0] ?? '').split('+').map(Number);
     const options = { spares, ...(given.endsWith('chain4') ? { chainId: 4 } : {}) };
-    const made = fleetOf(t, ...Array<Tier>(count + spares).fill('full'), options);
+    const made = fleetOf(t, Array<Tier>(count + spares).fill('full'), options);
     happen(made, events);
     const { fleet, at, reports } = made;
     const { head, oldest, generation, chainId } = fleet;
@@ -299,7 +242,7 @@ for (const [claim = '', given = '', events = '', ...expected] of rowsIn(ledgers)
 }
 
 test('the chain of most nodes is reported once it is settled, and again when another is; the one of the config never', (t) => {
-  const made = fleetOf(t, 'full', 'full');
+  const made = fleetOf(t, ['full', 'full']);
   happen(made, 'n0 1000, n1 1000');
   assert.deepEqual(made.taken, []);
   happen(made, 'settle, settle');
@@ -307,13 +250,13 @@ test('the chain of most nodes is reported once it is settled, and again when ano
   happen(made, 'n0 300 chain5 insist, n1 300 chain5 insist @20000, n1 301 chain5 @40000');
   assert.deepEqual(made.taken, ['4', '5']);
 
-  const fixed = fleetOf(t, 'full', { chainId: 4 });
+  const fixed = fleetOf(t, ['full'], { chainId: 4 });
   happen(fixed, 'n0 1000, settle, n0 1001');
   assert.deepEqual(fixed.taken, []);
 });
 
 test('answers alone never take the ledger back, however long they report an older one: a look does', (t) => {
-  const { fleet, report, look, doubted } = fleetOf(t, 'full');
+  const { fleet, report, look, doubted } = fleetOf(t, ['full']);
   report(0, { version: 1000n });
   for (let nowMs = 0; nowMs < 60_000; nowMs += 1_000) report(0, { version: 300n }, nowMs);
   assert.deepEqual([fleet.head?.version, fleet.generation], [1000n, 0]);
@@ -325,7 +268,7 @@ test('answers alone never take the ledger back, however long they report an olde
 });
 
 test('answers alone never turn the ledger over, however many report another chain: a look after them does', (t) => {
-  const { fleet, at, report, look, doubted } = fleetOf(t, 'full');
+  const { fleet, at, report, look, doubted } = fleetOf(t, ['full']);
   report(0, { version: 1000n });
   fleet.ledger.settle();
   const foreign = { version: 300n, chainId: 5 };
@@ -340,7 +283,7 @@ test('answers alone never turn the ledger over, however many report another chai
 });
 
 test('two heads confirm a version: the second newest one of the nodes that are asked and believed', (t) => {
-  const { fleet, at, report, takeDown } = fleetOf(t, 'full', 'full', 'full', 'archival');
+  const { fleet, at, report, takeDown } = fleetOf(t, ['full', 'full', 'full', 'archival']);
   report(0, { version: 1000n });
   fleet.refresh();
   assert.equal(fleet.ledger.confirmed, 1000n, 'the only node');
@@ -361,7 +304,7 @@ test('two heads confirm a version: the second newest one of the nodes that are a
 });
 
 test('a node far behind confirms versions as long as its own time is within the allowed lag', (t) => {
-  const { fleet, report } = fleetOf(t, 'full', 'full');
+  const { fleet, report } = fleetOf(t, ['full', 'full']);
   const nowUsec = BigInt(Date.now()) * 1_000n;
   report(0, { version: 1_000_000n, timestampUsec: nowUsec });
   for (const [behindMs, confirmed] of [
@@ -374,47 +317,43 @@ test('a node far behind confirms versions as long as its own time is within the 
   }
 });
 
-test('a version that two nodes have reached is reported once, and with the next generation anew', (t) => {
-  const confirmed: bigint[] = [];
-  const upstreams = ['a', 'b'].map((name) => nodeAt(t, 9, { name }));
-  const events = { ...quietEvents, onConfirmed: (version: bigint) => confirmed.push(version) };
-  const fleet = new FleetState(upstreams, new Dialect('node'), events);
-  const [a, b] = upstreams;
-  assert.ok(a !== undefined && b !== undefined);
-  for (const node of upstreams) node.recordAnswer(5, 0);
-  const answers = [
-    [a, 100n],
-    [b, 100n],
-    [a, 101n],
-    [a, 102n],
-    [b, 102n],
-    [b, 102n],
-  ] as const;
+test('a version that two nodes have reached is reported once; another history begins a generation, and is reported', (t) => {
+  const made = fleetOf(t, ['full', 'full']);
+  const { fleet, told } = made;
+  happen(made, 'n0 answers, n1 answers, n0 headers 100, n1 headers 100, n0 headers 101, n0 headers 102');
+  happen(made, 'n1 headers 102, n1 headers 102');
 
-  for (const [node, version] of answers) fleet.observe(node, ledgerInfo({ version }), 0);
-  fleet.refresh();
-
-  assert.deepEqual(confirmed, [100n, 102n]);
+  assert.deepEqual(
+    told().filter((text) => text.startsWith('confirmed')),
+    ['confirmed 100', 'confirmed 102'],
+  );
   fleet.replaceHistory(LedgerVersion.of(50n));
-  assert.equal(fleet.ledger.confirmed, 102n);
+  assert.deepEqual([fleet.ledger.confirmed, fleet.generation, told()], [102n, 1, ['history replaced 50 102']]);
+  const silent = fleetOf(t, ['full']);
+  silent.fleet.replaceHistory(LedgerVersion.of(50n));
+  assert.deepEqual(silent.told(), ['history replaced 50 ']);
 });
 
-test('an answer awaits a second node from just above the second head on, near it or far', (t) => {
-  const { fleet, at, report } = fleetOf(t, 'full', 'full');
-  report(0, { version: 3000n });
-  report(1, { version: 1000n });
-  const awaited = [1000n, 1001n, 1500n, 1501n].map((version) => fleet.awaited(at(0), version, 0));
-  assert.deepEqual(
-    awaited.map((each) => each?.isNear),
-    [undefined, true, true, false],
-  );
-  assert.equal(awaited[1]?.withinMs, 30_000);
+test('an answer awaits the second node from just above its head on, near it or far, where it will be by its speed', (t) => {
+  const { fleet, at, report } = fleetOf(t, ['full', 'full']);
+  const areNear = (nowMs: number, ...versions: readonly bigint[]) =>
+    versions.map((version) => fleet.awaited(at(0), version, nowMs)?.isNear);
+  assert.deepEqual(areNear(0, 5n), [undefined]);
+  report(0, { version: 9_000n });
+  report(1, { version: 1_000n });
+  assert.deepEqual(areNear(0, 1_000n, 1_001n, 1_500n, 1_501n), [undefined, true, true, false]);
+  report(1, { version: 2_000n }, 1_000);
+  assert.deepEqual(areNear(1_500, 2_999n, 3_000n, 3_001n), [true, true, false]);
+  const awaited = fleet.awaited(at(0), 3_000n, 1_500);
+  assert.deepEqual([awaited?.head(), awaited?.withinMs], [9_000n, 30_000]);
 });
 
 test('an outage begins with the last node that could be asked, and ends with the first that can be again', (t) => {
-  const { fleet, at, report, takeDown, reports: outages } = fleetOf(t, 'full', 'full');
+  t.mock.method(performance, 'now', () => 7);
+  const { fleet, at, report, takeDown, reports: outages } = fleetOf(t, ['full', 'full']);
+  const shownNow = () => [fleet.outageFromMs, fleet.view.isPlain, fleet.view.outageSinceMs === fleet.outageSinceMs];
   takeDown(0);
-  assert.deepEqual([outages, fleet.outageSinceMs, fleet.view.isPlain], [[], undefined, true], 'no node ever answered');
+  assert.deepEqual([outages, fleet.outageSinceMs, shownNow()], [[], undefined, [undefined, true, true]]);
   for (const index of [0, 1]) {
     report(index, { version: 100n });
     fleet.refresh();
@@ -424,21 +363,22 @@ test('an outage begins with the last node that could be asked, and ends with the
   takeDown(1);
   fleet.refresh();
   assert.deepEqual(
-    [outages, fleet.view.outageSinceMs, fleet.view.isPlain],
-    [['outage 100'], fleet.outageSinceMs, false],
+    [outages, typeof fleet.outageSinceMs, shownNow()],
+    [['outage 100'], 'number', [7, false, true]],
+    'on both clocks',
   );
   at(0).recordAnswer(5, 0);
   fleet.refresh();
   assert.deepEqual(
-    [outages, fleet.outageSinceMs, fleet.view.isPlain],
-    [['outage 100', 'outage over 100'], undefined, true],
+    [outages, fleet.outageSinceMs, shownNow()],
+    [['outage 100', 'outage over 100'], undefined, [undefined, true, true]],
   );
 });
 
 test('in an outage the oldest version is that of the nodes that answered within 30 s before it', (t) => {
   t.mock.method(performance, 'now', () => nowMs);
   let nowMs = 0;
-  const { fleet, report, takeDown } = fleetOf(t, 'archival', 'archival', 'full');
+  const { fleet, report, takeDown } = fleetOf(t, ['archival', 'archival', 'full']);
   report(0, { version: 100n, oldest: 10n }, 9_999);
   report(1, { version: 100n, oldest: 20n }, 10_000);
   report(2, { version: 100n, oldest: 30n }, 39_000);
@@ -447,101 +387,54 @@ test('in an outage the oldest version is that of the nodes that answered within 
   assert.deepEqual([shown(fleet, 'X-Node-Ledger-Oldest-Version'), fleet.oldest?.oldestVersion], ['20', 20n]);
 });
 
-test('the list of headers is made once per change, and an equal answer is none', (t) => {
-  const { fleet, report, takeDown } = fleetOf(t, 'full', 'full');
-  report(0, { version: 100n, oldest: 20n });
-  const first = fleet.view.headers;
-  assert.equal(fleet.view.headers, first);
-  report(1, { version: 101n, oldest: 10n });
-  const second = fleet.view.headers;
-  assert.notEqual(second, first);
-  report(1, { version: 101n, oldest: 10n });
-  report(0, { version: 100n, oldest: 20n });
-  assert.equal(fleet.view.headers, second);
-  report(0, { version: 102n, oldest: 10n });
-  assert.notEqual(fleet.view.headers, second);
-  takeDown(0);
-  assert.equal(shown(fleet, 'X-Node-Ledger-Oldest-Version'), '10');
-});
-
-test('a read above the head wakes when a usable node gets there, at once and not before', async (t) => {
+/** Waits of a fleet of three nodes, by name; `-a`: wait a has ended in vain. */
+function waitsOf(t: TestContext): Steps {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { fleet, report } = fleetOf(t, 'full', 'full');
-  report(0, { version: 100n });
-  const outcomes: boolean[] = [];
-  const wait = waitFor(fleet, 105n).then((reached) => outcomes.push(reached));
-
-  report(1, { version: 104n });
-  await Promise.resolve();
-  assert.deepEqual(outcomes, []);
-  report(1, { version: 105n });
-  await wait;
-
-  assert.deepEqual(outcomes, [true]);
-});
-
-test('the wait ends in time when no node reaches the version', async (t) => {
-  t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { fleet, report } = fleetOf(t, 'full');
-  report(0, { version: 100n });
-  let outcome: boolean | undefined;
-  const wait = waitFor(fleet, 101n).then((reached) => (outcome = reached));
-
-  t.mock.timers.tick(499);
-  await Promise.resolve();
-  assert.equal(outcome, undefined);
-  t.mock.timers.tick(1);
-  await wait;
-
-  assert.equal(outcome, false);
-});
-
-test('the wait ends with the client', async (t) => {
-  t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { fleet, report } = fleetOf(t, 'full');
-  report(0, { version: 100n });
+  const { fleet, at, report, takeDown, told } = fleetOf(t, ['full', 'full', 'full']);
   const client = new AbortController();
-  const wait = fleet.waitFor(LedgerVersion.of(101n), 500, client.signal);
-  client.abort();
-  assert.equal(await wait, false);
-  assert.equal(await fleet.waitFor(LedgerVersion.of(101n), 500, client.signal), false);
-});
+  const ended: string[] = [];
+  return {
+    node: (index: number, version: number, chainId = 4) => report(index, { version: BigInt(version), chainId }),
+    down: takeDown,
+    /** An attempt reports the headers of an answer before the health that follows from it. */
+    back: (index: number, version: number) => {
+      fleet.observe(at(index), ledgerInfo({ version: BigInt(version) }), 10);
+      at(index).recordAnswer(5, 10);
+      fleet.refresh();
+    },
+    wait: (name: string, version: number, ms = 500) =>
+      void fleet
+        .waitFor(LedgerVersion.of(BigInt(version)), ms, client.signal)
+        .then((isReached) => ended.push(isReached ? name : `-${name}`)),
+    leave: () => client.abort(),
+    tick: (ms: number) => t.mock.timers.tick(ms),
+    ended: async () => {
+      // A turn of the event loop lets everything that was woken finish.
+      await new Promise(setImmediate);
+      return ended.splice(0).join('+') || 'none';
+    },
+    awaited: () => fleet.isAwaited,
+    begun: () => told().filter((text) => text === 'awaited').length,
+  };
+}
 
-test('no request waits for a reached version, without time, or for a version of a foreign node', async (t) => {
-  t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { fleet, report } = fleetOf(t, 'full', 'full', 'full');
-  report(0, { version: 100n });
-  report(1, { version: 100n });
-  assert.equal(await waitFor(fleet, 100n), true);
-  assert.equal(await fleet.waitFor(LedgerVersion.of(101n), 0, never), false);
-  const wait = waitFor(fleet, 101n);
-  report(2, { version: 9000n, chainId: 5 });
-  t.mock.timers.tick(500);
-  assert.equal(await wait, false);
-});
+/** Claim and script. `node 0 100`: node 0 reports version 100. `wait a 101 500`: for version 101, half a second at most. */
+const waits = `
+a read above the head wakes when a usable node gets there, at once and not before | node 0 100, wait a 105, node 1 104, ended = none, node 1 105, ended = a
+the wait ends in time when no node reaches the version | node 0 100, wait a 101, tick 499, ended = none, tick 1, ended = -a
+or with its client | node 0 100, wait a 101, leave, ended = -a, wait b 101, ended = -b
+no request waits for a reached version, or without time | node 0 100, wait a 100, ended = a, wait b 101 0, ended = -b
+a node of another chain reaches no version | node 0 100, node 1 100, wait a 101, node 2 9000 5, tick 500, ended = -a
+waits for several versions end each at its own | node 0 100, wait a 103, wait b 101, wait c 102, wait d 101, wait e 110, node 0 101, ended = b+d, node 0 102, ended = c, node 0 103, ended = a, tick 500, ended = -e
+a node that answers again wakes the waiters of its versions | node 1 90, node 0 100, down 0, wait a 100, ended = none, back 0 100, ended = a
+a fleet is awaited from its first wait to its last, which is reported once | node 0 100, awaited = false, wait a 101, awaited = true, begun = 1, wait b 102, begun = 0, tick 500, ended = -a+-b, awaited = false, begun = 0
+`;
 
-test('waiters of several versions wake each at its own', async (t) => {
-  t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { fleet, report } = fleetOf(t, 'full');
-  report(0, { version: 100n });
-  const woken: bigint[] = [];
-  const waits = [103n, 101n, 102n, 101n, 110n].map((version) =>
-    waitFor(fleet, version).then((reached) => reached && woken.push(version)),
-  );
-  for (const version of [101n, 102n, 103n]) {
-    report(0, { version });
-    // A turn of the event loop lets everything that was woken finish.
-    await new Promise(setImmediate);
-    assert.ok(woken.every((seen) => seen <= version) && woken.includes(version), woken.join());
-  }
-  t.mock.timers.tick(500);
-  await Promise.all(waits);
-  assert.deepEqual(woken, [101n, 101n, 102n, 103n]);
-});
+for (const [claim, script] of scriptsIn(waits)) test(claim, (t) => runScript(waitsOf(t), script));
 
 test('only news of a node looks at the waiters that it cannot serve', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { fleet, at, report } = fleetOf(t, 'full', 'full');
+  const { fleet, at, report } = fleetOf(t, ['full', 'full']);
   report(1, { version: 90n });
   report(0, { version: 100n });
   const known = at(0).window.info;
@@ -564,38 +457,19 @@ test('only news of a node looks at the waiters that it cannot serve', async (t) 
   assert.equal(await wait, true);
 });
 
-test('a node that answers again wakes the waiters of its versions', async (t) => {
-  t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { fleet, at, report, takeDown } = fleetOf(t, 'full', 'full');
-  report(1, { version: 90n });
-  report(0, { version: 100n });
-  takeDown(0);
-  let outcome: boolean | undefined;
-  const wait = waitFor(fleet, 100n).then((reached) => (outcome = reached));
-
-  // An attempt reports the headers of an answer before the health that follows from it.
-  fleet.observe(at(0), ledgerInfo({ version: 100n }), 10);
-  at(0).recordAnswer(5, 10);
-  fleet.refresh();
-  await new Promise(setImmediate);
-
-  assert.equal(outcome, true);
-  t.mock.timers.tick(500);
-  await wait;
-});
-
 test('ten thousand requests wait at most; one more is answered without a wait', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { fleet, report } = fleetOf(t, 'full');
+  const { fleet, report } = fleetOf(t, ['full']);
   report(0, { version: 100n });
-  const waits = Array.from({ length: 10_000 }, () => waitFor(fleet, 101n));
-  assert.equal(await waitFor(fleet, 101n), false);
+  const wait = (): Promise<boolean> => fleet.waitFor(LedgerVersion.of(101n), 500, never);
+  const waits = Array.from({ length: 10_000 }, wait);
+  assert.equal(await wait(), false);
   report(0, { version: 101n });
   assert.ok((await Promise.all(waits)).every(Boolean));
 });
 
 test('a candidate costs its latency for each request in flight and this one', (t) => {
-  const { fleet, at, report } = fleetOf(t, 'full');
+  const { fleet, at, report } = fleetOf(t, ['full']);
   report(0, { version: 100n }, 1000);
   at(0).recordAnswer(100, 1000);
   at(0).inFlight = 3;
@@ -605,7 +479,7 @@ test('a candidate costs its latency for each request in flight and this one', (t
 });
 
 test('nodes that stay keep their state', (t) => {
-  const { fleet, at, report } = fleetOf(t, 'full', 'full', 'full', { spares: 1 });
+  const { fleet, at, report } = fleetOf(t, ['full', 'full', 'full'], { spares: 1 });
   const [a, b, c] = [at(0), at(1), at(2)];
   report(0, { version: 100n, oldest: 20n });
   report(1, { version: 90n, oldest: 50n });
@@ -621,7 +495,7 @@ test('nodes that stay keep their state', (t) => {
 });
 
 test('a late answer of a removed node raises the head, and decides nothing else', async (t) => {
-  const { fleet, at, report } = fleetOf(t, 'full', 'full');
+  const { fleet, at, report } = fleetOf(t, ['full', 'full']);
   for (const index of [0, 1]) report(index, { version: 100n });
 
   fleet.replace([at(1)], 0);
