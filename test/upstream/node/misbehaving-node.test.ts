@@ -2,26 +2,22 @@
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
 import { connect, createServer, type Socket } from 'node:net';
-import { test, type TestContext } from 'node:test';
+import { after, test, type TestContext } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import type { Progress } from '../../../src/upstream/dispatch/exchange.ts';
 import { wasLostIdle } from '../../../src/upstream/dispatch/fetch-whole.ts';
 import type { Upstream } from '../../../src/upstream/node/upstream.ts';
 import { ask, nodeAt, textOf } from '../../support/node-client.ts';
-import { never } from '../../support/sender.ts';
 import { listen } from '../../support/listen.ts';
+import { never, request, senderOf, type Answer } from '../../support/sender.ts';
 
-const program = new URL('misbehaving-node.ts', import.meta.url);
+const program = fork(new URL('misbehaving-node.ts', import.meta.url));
+after(() => program.kill());
+const [programPort] = (await once(program, 'message')) as [number];
 /** Longer than the node waits before it misbehaves. */
-const busyMs = 200;
-
-async function nodeThat(t: TestContext, way: string): Promise<Upstream> {
-  const node = fork(program, [way]);
-  t.after(() => node.kill());
-  const [port] = (await once(node, 'message')) as [number];
-  return nodeAt(t, port);
-}
+const busyMs = 80;
 
 async function rawNode(t: TestContext, answer: (socket: Socket, count: number) => void): Promise<Upstream> {
   const server = createServer((socket) => {
@@ -66,8 +62,8 @@ for (const way of ways) {
     const title = `${name} after an idle connection's node ${way} gets its own answer`;
 
     test(title, async (t) => {
-      const node = await nodeThat(t, way);
-      assert.equal(await textOf(ask(node, '/first')), 'first');
+      const node = nodeAt(t, programPort);
+      assert.equal(await textOf(ask(node, `/first?${encodeURIComponent(way)}`)), 'first');
       await setImmediate();
       beBusy();
 
@@ -75,8 +71,8 @@ for (const way of ways) {
     });
 
     test(`${title}, though it is asked before the event loop reads the socket`, async (t) => {
-      const node = await nodeThat(t, way);
-      assert.equal(await textOf(ask(node, '/first')), 'first');
+      const node = nodeAt(t, programPort);
+      assert.equal(await textOf(ask(node, `/first?${encodeURIComponent(way)}`)), 'first');
 
       const second = fromSocket(t, () => {
         beBusy();
@@ -105,8 +101,8 @@ for (const way of ways) {
 
 for (const [name, send] of requests) {
   test(`bytes behind an answer never answer ${name} that waits for the connection`, async (t) => {
-    const node = await nodeThat(t, 'says too much');
-    const first = textOf(ask(node, '/first'));
+    const node = nodeAt(t, programPort);
+    const first = textOf(ask(node, '/first?says%20too%20much'));
     const second = send(node, '/second');
     await setImmediate();
     beBusy();
@@ -180,4 +176,35 @@ test('every submission has a connection of its own, and closes it', async (t) =>
   for (let at = 0; at < 3; at += 1) assert.equal((await ask(node, '/submit', submission)).status, 202);
 
   assert.deepEqual([counts, seen], [[1, 1, 1], Array(3).fill('close')]);
+});
+
+/** Answers the first round of requests; with the next request it closes every connection, as a restart would. */
+function closingNode(roundSize: number) {
+  const sockets = new Set<Socket>();
+  const open: ServerResponse[] = [];
+  const seen = { requests: 0 };
+  const answer: Answer = ({ socket }, response) => {
+    seen.requests += 1;
+    if (sockets.has(socket)) {
+      for (const known of sockets) known.end();
+      sockets.clear();
+      return;
+    }
+    if (seen.requests <= roundSize) sockets.add(socket);
+    open.push(response);
+    // All of a round are answered together, so that each has a connection of its own.
+    if (seen.requests >= roundSize) for (const waiting of open.splice(0)) waiting.end('{}');
+  };
+  return { answer, seen };
+}
+
+test('when a node closes all idle connections, a read is asked once more, over a live one', async (t) => {
+  const { answer, seen } = closingNode(8);
+  const { sender, upstream, failures } = await senderOf(t, answer, { connections: 8 });
+  await Promise.all(Array.from({ length: 8 }, () => sender.whole(request('/a'), never)));
+
+  const whole = await sender.whole(request('/b'), never);
+
+  assert.equal(whole.status, 200);
+  assert.deepEqual([seen.requests, upstream.health, await failures('connection')], [10, 'usable', 0]);
 });
