@@ -395,6 +395,21 @@ export class FleetState {
     this.#events.onChange('history replaced', { version, head: this.head?.version }, message);
   }
 
+  /** Reports a change of the node's health, or of the reason why it is not usable. `cause`: further fields of the log line. */
+  noteHealth(upstream: Upstream, cause: object = {}): void {
+    const { name, health, fault, noted, isRemoved } = upstream;
+    if ((health === noted.health && fault === noted.fault) || isRemoved) return;
+    upstream.noted = { health, fault };
+    upstream.unusableSinceMs = health === 'usable' ? undefined : (upstream.unusableSinceMs ?? Date.now());
+    this.refresh();
+    // The vote on the chain has reported a foreign node (`FleetLedger.voteOnChain`).
+    if (health === 'foreign' || (fault !== undefined && fault === noted.fault)) return;
+    const down = fault === 'other dialect' ? 'node of other dialect' : 'node down';
+    const change = health === 'usable' ? 'node usable' : down;
+    const word = fault === undefined ? health : 'down';
+    this.#events.onChange(change, { upstream: name, health, reason: fault, ...cause }, `upstream is ${word}`);
+  }
+
   /** To be called when a node's health changes. */
   refresh(): void {
     this.#isViewStale = true;

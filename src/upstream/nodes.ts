@@ -11,6 +11,7 @@ import { networkInterfaces } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Config, UpstreamConfig } from '../config/index.ts';
+import { settlesWithin } from '../ledger/index.ts';
 import type { Journal } from '../metrics/index.ts';
 import type { FleetState } from './fleet-state.ts';
 import type { NodeConfig, NodeCredentials } from './node/node-credentials.ts';
@@ -195,7 +196,7 @@ export class Nodes {
 
   /** Looks the name up; on a failure the addresses found before stay. Returns the fault, and never rejects. */
   async #lookUp(upstream: UpstreamConfig): Promise<string | undefined> {
-    const all = await this.#addressesOf(hostOf(upstream)).catch(() => undefined);
+    const all = await this.#addressesOf(hostOf(upstream));
     if (all === undefined) return 'the look-up of its name fails';
     if (all.length === 0) return 'its name has no address';
     const origin = originOf(upstream);
@@ -210,13 +211,11 @@ export class Nodes {
     return addresses.length < all.length ? "an address of its name is this gateway's own, and is left out" : undefined;
   }
 
-  /** The addresses of a host; concurrent callers share one look-up. */
-  #addressesOf(host: string): Promise<readonly string[]> {
+  /** The addresses of a host, `undefined` when they are not found in time; concurrent callers share one look-up. */
+  async #addressesOf(host: string): Promise<readonly string[] | undefined> {
     const running = this.#lookUps.get(host) ?? this.#parts.lookUp(host).finally(() => this.#lookUps.delete(host));
     this.#lookUps.set(host, running);
-    const late = Promise.withResolvers<never>();
-    const timer = setTimeout(() => late.reject(new Error('no answer in time')), longestLookUpMs);
-    return Promise.race([running, late.promise]).finally(() => clearTimeout(timer));
+    return (await settlesWithin(running, longestLookUpMs)) ? running.catch(() => undefined) : undefined;
   }
 
   #note({ name: upstream }: UpstreamConfig, reason: string | undefined): void {

@@ -210,6 +210,30 @@ test('nodes are ours by their settled chain, lag by their ledger time, and are r
   assert.deepEqual([fleet.isReplaceable(at(0)), fleet.isReplaceable(at(1))], [false, true]);
 });
 
+test('a change of the health of a node, or of its reason, is reported once; the vote on the chain reports foreign ones', (t) => {
+  const { fleet, at, told } = fleetOf(t, ['full']);
+  const node = at(0);
+  const noted = (cause?: object): readonly string[] => {
+    for (const _ of [1, 2]) fleet.noteHealth(node, cause);
+    return told();
+  };
+  assert.deepEqual([noted(), node.unusableSinceMs], [[], undefined]);
+  node.recordAnswer(5, 0);
+  assert.deepEqual([noted(), node.unusableSinceMs], [['node usable n0 usable '], undefined]);
+  for (const _ of [1, 2]) node.recordFailure(5, 0, 'time-out');
+  assert.deepEqual(noted({ kind: 'timeout' }), ['node down n0 down time-out timeout']);
+  const sinceMs = node.unusableSinceMs;
+  node.explain('other dialect');
+  assert.deepEqual(noted(), ['node of other dialect n0 down other dialect']);
+  assert.deepEqual([typeof sinceMs, node.unusableSinceMs], ['number', sinceMs]);
+  node.isForeign = true;
+  assert.deepEqual([noted(), node.noted.health], [[], 'foreign']);
+  node.isForeign = false;
+  node.recordAnswer(5, 0);
+  node.isRemoved = true;
+  assert.deepEqual(noted(), []);
+});
+
 test('a node that is below the second head confirms nothing new, and one that goes back or is believed again does', (t) => {
   const { fleet, at, report, told } = fleetOf(t, ['full', 'full']);
   report(0, { version: 1_000_000n });

@@ -251,12 +251,12 @@ export class Attempt<A extends NodeAnswer | StreamedAnswer> implements ExchangeC
     if (isOfNode) upstream.recordAnswer(elapsedMs, nowMs);
     metrics.observeAnswer(upstream.name, status, elapsedMs / 1000);
     if (isFailure) metrics.answerFailed(upstream.name);
-    noteHealth(this.#parts, upstream);
+    this.#parts.fleet.noteHealth(upstream);
   }
 
   #recordFailure({ kind, cause, blame, fault }: FailedAttempt, nowMs: number): void {
     const { upstream } = this;
-    const { metrics, log, onDoubt } = this.#parts;
+    const { fleet, metrics, log, onDoubt } = this.#parts;
     const elapsedMs = nowMs - this.startedMs;
     metrics.observeFailure(upstream.name, kind, elapsedMs / 1000);
     log.debug({ upstream: upstream.name, kind, cause }, 'attempt failed');
@@ -265,7 +265,7 @@ export class Attempt<A extends NodeAnswer | StreamedAnswer> implements ExchangeC
       upstream.recordDoubt(elapsedMs, nowMs);
       onDoubt(upstream);
     }
-    noteHealth(this.#parts, upstream, { kind, cause });
+    fleet.noteHealth(upstream, { kind, cause });
   }
 
   /** Records the time of an answer, which delays hedges, bounds requests in flight, and ends deferral and ejection. */
@@ -323,25 +323,6 @@ export class Attempt<A extends NodeAnswer | StreamedAnswer> implements ExchangeC
     if (failure !== undefined) span.fail(failure);
     span.end();
   }
-}
-
-/** Reports a change of the node's health, or of the reason why it is not usable. `cause`: further fields of the log line. */
-export function noteHealth(
-  { fleet, log }: Pick<SenderParts, 'fleet' | 'log'>,
-  upstream: Upstream,
-  cause: object = {},
-): void {
-  const { name, health, fault, noted, isRemoved } = upstream;
-  if ((health === noted.health && fault === noted.fault) || isRemoved) return;
-  upstream.noted = { health, fault };
-  upstream.unusableSinceMs = health === 'usable' ? undefined : (upstream.unusableSinceMs ?? Date.now());
-  fleet.refresh();
-  // The vote on the chain has reported a foreign node (`FleetLedger.voteOnChain`).
-  if (health === 'foreign' || (fault !== undefined && fault === noted.fault)) return;
-  const down = fault === 'other dialect' ? 'node of other dialect' : 'node down';
-  const change = health === 'usable' ? 'node usable' : down;
-  const word = fault === undefined ? health : 'down';
-  log.record(change, { upstream: name, health, reason: fault, ...cause }, `upstream is ${word}`);
 }
 
 /** Failures without an answer. A node is not at fault for a wait here, or for a full byte budget. */

@@ -13,7 +13,7 @@ import type { FirstChoices } from '../select/first-choice.ts';
 import { type Candidate, isPositioned, isSureOf, type Need, type ReadClass } from '../select/ranking.ts';
 import { Attempt, type AttemptParts, type Fetch, isStateRead } from './attempt.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
-import { type FleetRequest, type HedgeLimits, LargeAnswerError, type SendLimits } from './fleet-request.ts';
+import { type FleetRequest, LargeAnswerError, type SendLimits } from './fleet-request.ts';
 import type { Outliers } from './outliers.ts';
 import {
   type AttemptOutcome,
@@ -381,11 +381,11 @@ const soonestMs = 2;
 
 /** Decides when a hedge begins, and bounds hedges to a share of the reads. */
 export class Hedging {
-  readonly #limits: HedgeLimits | undefined;
+  readonly #limits: SendLimits['hedge'];
   readonly #fleet: FleetState;
   readonly #budget = new Allowance(0, mostSaved);
 
-  constructor(limits: HedgeLimits | undefined, fleet: FleetState) {
+  constructor(limits: SendLimits['hedge'], fleet: FleetState) {
     this.#limits = limits;
     this.#fleet = fleet;
   }

@@ -6,7 +6,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
 import { type CancelSignal, CancelToken, type HeaderValues } from '../../ledger/index.ts';
-import { TooLargeError, type Share } from '../byte-budget.ts';
+import { TooLargeError } from '../byte-budget.ts';
 import {
   requestTo,
   sinceSent,
@@ -24,35 +24,29 @@ import type { Upstream } from '../node/upstream.ts';
 /** Most interim answers (1xx) of one request. */
 const mostInterim = 16;
 
-/** Parts of one exchange. */
-export interface HandlerParts {
-  readonly upstream: Upstream;
-  readonly context: ExchangeContext;
-  readonly purpose: Purpose;
-}
-
-/** Sends a request, whose answer `handler` takes. */
-export function send(
-  client: NodeClient,
-  request: WireRequest,
-  { upstream, context, purpose }: HandlerParts,
-  handler: AnswerHandler,
-): void {
-  client.dispatch(purpose, requestTo(upstream, request, context), handler);
-}
-
 /** Handles one request, which aborts with the context's signal. Subclasses gather or stream the body. */
-export abstract class AnswerHandler implements Dispatcher.DispatchHandler {
+export abstract class AnswerHandler<A> implements Dispatcher.DispatchHandler {
   protected readonly context: ExchangeContext;
-  readonly #parts: HandlerParts;
+  protected readonly settled = Promise.withResolvers<A>();
+  readonly #upstream: Upstream;
+  readonly #purpose: Purpose;
   #controller: Dispatcher.DispatchController | undefined;
   #interim = 0;
   readonly #onAbort = (): void => this.abort(CancelToken.reasonOf(this.context.signal));
 
-  constructor(parts: HandlerParts) {
-    this.#parts = parts;
-    this.context = parts.context;
-    parts.context.signal.addEventListener('abort', this.#onAbort);
+  constructor(upstream: Upstream, context: ExchangeContext, purpose: Purpose) {
+    this.#upstream = upstream;
+    this.context = context;
+    this.#purpose = purpose;
+    context.signal.addEventListener('abort', this.#onAbort);
+  }
+
+  /** Sends the request, at most once. Resolves with the answer; rejects when the exchange fails, or on abort. */
+  send(client: NodeClient, request: WireRequest): Promise<A> {
+    const { context } = this;
+    if (context.signal.aborted) this.onFailure(CancelToken.reasonOf(context.signal));
+    else client.dispatch(this.#purpose, requestTo(this.#upstream, request, context), this);
+    return this.settled.promise;
   }
 
   /** Takes the head of the final answer. An error thrown here fails the exchange. */
@@ -77,7 +71,7 @@ export abstract class AnswerHandler implements Dispatcher.DispatchHandler {
     if (signal.aborted) {
       const reason = CancelToken.reasonOf(signal);
       // Thrown, because `controller.abort` would also close a connection that has carried nothing of this request.
-      if (this.#parts.purpose !== 'submission') throw reason;
+      if (this.#purpose !== 'submission') throw reason;
       // Left open and idle, the connection would serve the next submission, which needs a new one.
       controller.abort(reason);
       return;
@@ -98,7 +92,7 @@ export abstract class AnswerHandler implements Dispatcher.DispatchHandler {
     }
     if (status > 599) throw new BadAnswerError('status above 599');
     if (!hasCertainEnd(headers)) throw new BadAnswerError('transfer coding leaves the end of the body uncertain');
-    const { upstream } = this.#parts;
+    const upstream = this.#upstream;
     const info = upstream.findInfo(headers, dialect);
     const tookMs = sinceSent(progress);
     this.onHead({ status, headers, info, upstream, coding: findCoding(headers), tookMs }, controller);
@@ -113,7 +107,7 @@ export abstract class AnswerHandler implements Dispatcher.DispatchHandler {
    * long (RFC 9110 15.5.9), and it may cross a request. A repeated request has a new connection, which was never idle.
    */
   #isFarewell(status: number, { connection }: HeaderValues): boolean {
-    if (status !== 408 || this.#parts.purpose === 'submission') return false;
+    if (status !== 408 || this.#purpose === 'submission') return false;
     const { progress } = this.context;
     return progress.isRepeat !== true && isFresh(progress) && String(connection).toLowerCase().includes('close');
   }
@@ -138,30 +132,19 @@ export function fetchWhole(
   purpose: Purpose = 'read',
   client: NodeClient = upstream.client,
 ): Promise<NodeAnswer> {
-  if (context.signal.aborted) return Promise.reject(CancelToken.reasonOf(context.signal));
-  const parts = { upstream, context, purpose };
-  const settled = Promise.withResolvers<NodeAnswer>();
-  send(client, request, parts, new Collector(parts, settled));
-  return settled.promise;
+  return new Collector(upstream, context, purpose).send(client, request);
 }
 
 /** Largest announced body, in bytes, that is allocated at once; others are allocated as they arrive. */
 const mostAtOnce = 1024 * 1024;
 const nothing = Buffer.alloc(0);
 
-class Collector extends AnswerHandler {
-  readonly #settled: PromiseWithResolvers<NodeAnswer>;
-  readonly #share: Share;
+class Collector extends AnswerHandler<NodeAnswer> {
+  readonly #share = this.context.budget.open((reason) => this.abort(reason));
   #head: AnswerHead | undefined;
   /** Begins with the bytes of the body that arrived. */
   #room = nothing;
   #filled = 0;
-
-  constructor(parts: HandlerParts, settled: PromiseWithResolvers<NodeAnswer>) {
-    super(parts);
-    this.#settled = settled;
-    this.#share = parts.context.budget.open((reason) => this.abort(reason));
-  }
 
   protected onHead(head: AnswerHead): void {
     this.#head = head;
@@ -201,12 +184,12 @@ class Collector extends AnswerHandler {
     const { context } = this;
     // A copy frees unused room at once. A small body stays a part of Node's buffer pool.
     const body = this.#filled === this.#room.length ? this.#room : Buffer.from(this.#room.subarray(0, this.#filled));
-    this.#settled.resolve(wholeAnswer(this.#head as AnswerHead, body, context, sinceSent(context.progress)));
+    this.settled.resolve(wholeAnswer(this.#head as AnswerHead, body, context, sinceSent(context.progress)));
   }
 
   protected onFailure(error: Error): void {
     this.#close();
-    this.#settled.reject(error);
+    this.settled.reject(error);
   }
 
   #close(): void {

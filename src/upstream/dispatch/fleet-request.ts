@@ -6,6 +6,7 @@ import {
   type LedgerInfo,
   type LedgerVersion,
 } from '../../ledger/index.ts';
+import type { Config } from '../../config/index.ts';
 import type { FleetMetrics } from '../upstream-metrics.ts';
 import type { Journal, Span } from '../../metrics/index.ts';
 import type { ByteBudget } from '../byte-budget.ts';
@@ -79,14 +80,6 @@ export interface FleetRequest {
   readonly atOnce?: WireRequest | undefined;
 }
 
-/** Limits of hedging. */
-export interface HedgeLimits {
-  /** An attempt is slow when it takes longer than this share of the node's answers of its class. 1: never. */
-  readonly quantile: number;
-  /** Hedges, as a share of all reads. */
-  readonly share: number;
-}
-
 /** Bounds of one request to the fleet. */
 export interface SendLimits {
   /** Bound of one attempt, until the answer's headers (streamed) or its end (whole). */
@@ -99,7 +92,8 @@ export interface SendLimits {
   readonly waitForVersionMs: number;
   /** A streamed answer ends when its client reads nothing for this long. */
   readonly stallMs: number;
-  readonly hedge?: HedgeLimits | undefined;
+  /** Quantile 1: no attempt is ever slow. */
+  readonly hedge?: Config['upstream']['hedge'];
 }
 
 /** Records each change of a node's state once. */

@@ -4,8 +4,7 @@
  */
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { CancelToken } from '../../ledger/index.ts';
-import { AnswerHandler, send, type HandlerParts } from './fetch-whole.ts';
+import { AnswerHandler } from './fetch-whole.ts';
 import {
   decode,
   gather,
@@ -48,11 +47,7 @@ export function fetchStream(
   bounds: StreamBounds,
   purpose: Purpose,
 ): Promise<StreamedAnswer> {
-  if (context.signal.aborted) return Promise.reject(CancelToken.reasonOf(context.signal));
-  const parts = { upstream, context, purpose };
-  const settled = Promise.withResolvers<StreamedAnswer>();
-  send(upstream.client, request, parts, new Streamer(parts, bounds, settled));
-  return settled.promise;
+  return new Streamer(upstream, context, purpose, bounds).send(upstream.client, request);
 }
 
 /** Calls `then` when the stream closes, at once when it is closed already. */
@@ -72,22 +67,20 @@ export async function readWhole(
   return wholeAnswer(head, sent, context);
 }
 
-class Streamer extends AnswerHandler {
+class Streamer extends AnswerHandler<StreamedAnswer> {
   readonly #bounds: StreamBounds;
-  readonly #settled: PromiseWithResolvers<StreamedAnswer>;
   #stream: NodeStream | undefined;
 
-  constructor(parts: HandlerParts, bounds: StreamBounds, settled: PromiseWithResolvers<StreamedAnswer>) {
-    super(parts);
+  constructor(upstream: Upstream, context: ExchangeContext, purpose: Purpose, bounds: StreamBounds) {
+    super(upstream, context, purpose);
     this.#bounds = bounds;
-    this.#settled = settled;
   }
 
   protected onHead(head: AnswerHead, controller: Dispatcher.DispatchController): void {
     const stream = new NodeStream(controller, this.#bounds);
     stream.once('close', () => this.unfollow());
     this.#stream = stream;
-    this.#settled.resolve({ ...head, stream });
+    this.settled.resolve({ ...head, stream });
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -110,7 +103,7 @@ class Streamer extends AnswerHandler {
       return;
     }
     this.unfollow();
-    this.#settled.reject(error);
+    this.settled.reject(error);
   }
 }
 

@@ -1,7 +1,6 @@
 /** Looks at the ledger info of quiet nodes, so that their reports stay fresh without traffic (protocol 9). */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ByteBudget } from '../byte-budget.ts';
-import { noteHealth } from '../dispatch/attempt.ts';
 import type { NodeAnswer, Progress } from '../dispatch/exchange.ts';
 import { fetchWhole, wasLostIdle } from '../dispatch/fetch-whole.ts';
 import type { FleetState } from '../fleet-state.ts';
@@ -218,7 +217,7 @@ export class Prober {
       } else if (silence.isOn(nowMs)) {
         silence.found();
         if (!silence.isTotal) continue;
-        noteHealth({ fleet: this.#fleet, log: this.#log }, upstream, { cause: 'it answers nothing' });
+        this.#fleet.noteHealth(upstream, { cause: 'it answers nothing' });
         // Nodes hang together, behind one network or one release.
         for (const other of upstreams) if (other.health === 'usable' && isStale(other, nowMs)) void this.look(other);
       }
@@ -229,7 +228,7 @@ export class Prober {
     const nowMs = performance.now();
     upstream.recordAnswer(elapsedMs, nowMs);
     this.#fleet.observe(upstream, info, nowMs);
-    noteHealth({ fleet: this.#fleet, log: this.#log }, upstream);
+    this.#fleet.noteHealth(upstream);
   }
 
   async #round(upstream: Upstream): Promise<void> {
@@ -273,7 +272,7 @@ export class Prober {
       cause = { cause: String(error) };
       this.#log.debug({ upstream: upstream.name, ...cause }, 'probe failed');
     }
-    noteHealth({ fleet: this.#fleet, log: this.#log }, upstream, cause);
+    this.#fleet.noteHealth(upstream, cause);
   }
 
   /**
