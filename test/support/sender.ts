@@ -9,7 +9,7 @@ import { listen } from './listen.ts';
 import { FleetState } from '../../src/upstream/fleet-state.ts';
 import type { SendLimits } from '../../src/upstream/dispatch/fleet-request.ts';
 import { Sender } from '../../src/upstream/dispatch/sender.ts';
-import { Upstream } from '../../src/upstream/node/upstream.ts';
+import { nodeAt } from './node-client.ts';
 
 /** What a node does with a request. */
 export type Answer = (request: IncomingMessage, response: ServerResponse) => void;
@@ -25,9 +25,9 @@ export interface MadeUpSender {
 
 async function nodeOf(t: TestContext, answer: Answer, { connections, basePath = '/v1' }: MadeUpSender) {
   const server = createServer(answer);
-  const url = new URL(`http://127.0.0.1:${await listen(t, server)}${basePath}`);
-  const upstream = new Upstream({ name: `n${url.port}`, url, tier: 'full', connections, connectTimeoutMs: 1_000 });
-  t.after(() => upstream.close());
+  const port = await listen(t, server);
+  const url = new URL(`http://127.0.0.1:${port}${basePath}`);
+  const upstream = nodeAt(t, port, { name: `n${port}`, url, connections, connectTimeoutMs: 1_000 });
   upstream.recordAnswer(1, 0);
   return { server, upstream };
 }

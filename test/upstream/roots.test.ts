@@ -2,18 +2,24 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { syntheticHash } from '../../src/sample/synthetic.ts';
+import { Dialect } from '../../src/ledger/ledger-headers.ts';
+import { FleetState } from '../../src/upstream/fleet-state.ts';
 import { Prober } from '../../src/upstream/node/probe.ts';
 import { Roots } from '../../src/upstream/roots.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
+import { quietEvents } from '../support/fleet-events.ts';
+import { nodeAt } from '../support/node-client.ts';
 import { Draw } from '../support/spellings.ts';
-import { fleetOf } from '../support/upstream-fleet.ts';
 
 const seed = Number(process.env['LEDGERGATE_SEED'] ?? 20);
-const rounds = Number(process.env['LEDGERGATE_FORK_ROUNDS'] ?? 20);
+const rounds = Number(process.env['LEDGERGATE_FORK_ROUNDS'] ?? 5);
 
 /** `changes` so far: `fork n1 n0 500`, `fork over n1`. `round`: probes, and a comparison at each node's head. */
 async function compared(t: TestContext, nodes: readonly FakeNode[], timeoutMs = 2_000) {
-  const { upstreams, fleet } = fleetOf(nodes);
+  const upstreams = nodes.map(({ url, port }, index) =>
+    nodeAt(t, port, { name: `n${index}`, url: new URL(url), connections: 4 }),
+  );
+  const fleet = new FleetState(upstreams, new Dialect('node'), quietEvents);
   const log = { debug: () => undefined, record: () => undefined };
   const prober = new Prober(fleet, { intervalMs: 3_600_000, timeoutMs }, log);
   const changes: string[] = [];
@@ -26,10 +32,9 @@ async function compared(t: TestContext, nodes: readonly FakeNode[], timeoutMs = 
     intervalMs: 3_600_000,
     pauseMs: 0,
   });
-  t.after(async () => {
+  t.after(() => {
     roots.close();
     prober.close();
-    await Promise.all(upstreams.map((upstream) => upstream.close()));
   });
   const look = async (): Promise<void> => void (await Promise.all(upstreams.map((upstream) => prober.look(upstream))));
   await look();

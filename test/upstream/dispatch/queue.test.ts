@@ -6,9 +6,10 @@ import { FleetState } from '../../../src/upstream/fleet-state.ts';
 import { noAnswers, pick, type Choice } from '../../../src/upstream/select/pick.ts';
 import type { Tier } from '../../../src/upstream/select/ranking.ts';
 import { PlaceQueue, type Permit, type QueueRefusal } from '../../../src/upstream/dispatch/queue.ts';
-import { candidatesOf, Upstream } from '../../../src/upstream/node/upstream.ts';
+import { candidatesOf, type Upstream } from '../../../src/upstream/node/upstream.ts';
 import { until } from '../../support/eventually.ts';
 import { quietEvents } from '../../support/fleet-events.ts';
+import { nodeAt } from '../../support/node-client.ts';
 import { request, senderOf } from '../../support/sender.ts';
 
 const patient = { client: 'a', signal: new AbortController().signal, withinMs: 10_000, kind: 'read' } as const;
@@ -20,12 +21,7 @@ function choiceOf(
   t: TestContext,
   tiers: readonly { readonly tier: Tier; readonly connections: number }[],
 ): Choice<Upstream> {
-  const upstreams = tiers.map(({ tier, connections }, index) => {
-    const url = new URL('http://127.0.0.1:9/v1');
-    const upstream = new Upstream({ name: `n${index}`, url, tier, connections, connectTimeoutMs: 1_000 });
-    t.after(() => upstream.close());
-    return upstream;
-  });
+  const upstreams = tiers.map((options, index) => nodeAt(t, 9, { name: `n${index}`, ...options }));
   const need = { kind: 'head' } as const;
   const nodes = candidatesOf(new FleetState(upstreams, new Dialect('node'), quietEvents), 0, need);
   const choice = pick(nodes, need, noAnswers);

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { Upstream, type UpstreamOptions } from '../../../src/upstream/node/upstream.ts';
+import type { Upstream, UpstreamOptions } from '../../../src/upstream/node/upstream.ts';
 import { until } from '../../support/eventually.ts';
 import { ask, nodeAt, textOf } from '../../support/node-client.ts';
 import { listen } from '../../support/listen.ts';
@@ -183,7 +183,5 @@ test('localhost is found under whichever address the node has', async (t) => {
   const server = createServer((_request, response) => response.end('here'));
   const port = await listen(t, server);
   const url = new URL(`http://localhost:${port}`);
-  const node = new Upstream({ name: 'n', url, tier: 'full', connections: 1, connectTimeoutMs: 5_000 });
-  t.after(() => node.close());
-  assert.equal(await textOf(ask(node, '/')), 'here');
+  assert.equal(await textOf(ask(nodeAt(t, port, { url }), '/')), 'here');
 });

@@ -7,11 +7,10 @@ import { test, type TestContext } from 'node:test';
 import { Dialect } from '../../../src/ledger/ledger-headers.ts';
 import { FleetState } from '../../../src/upstream/fleet-state.ts';
 import { Prober } from '../../../src/upstream/node/probe.ts';
-import { Upstream } from '../../../src/upstream/node/upstream.ts';
 import { until } from '../../support/eventually.ts';
 import { quietEvents } from '../../support/fleet-events.ts';
 import { ledgerHeaders, ledgerInfo } from '../../support/ledger-info.ts';
-import { ask, textOf } from '../../support/node-client.ts';
+import { ask, nodeAt, textOf } from '../../support/node-client.ts';
 import { senderOf } from '../../support/sender.ts';
 
 const noLog = { debug: () => undefined, record: () => undefined };
@@ -115,12 +114,9 @@ async function movingNode(t: TestContext) {
   const old = await site(t, '127.0.0.1', 0, 100n);
   const { port } = old.server.address() as AddressInfo;
   const healthy = await site(t, '127.0.0.2', port, 200n);
-  const node = new Upstream({
-    name: 'n',
+  const node = nodeAt(t, port, {
     url: new URL(`http://node.example:${port}`),
-    tier: 'full',
     connections: 4,
-    connectTimeoutMs: 5_000,
     lookup: (_name, options, callback) => {
       if (options.all === true) callback(null, [{ address, family: 4 }]);
       else callback(null, address, 4);
@@ -128,10 +124,7 @@ async function movingNode(t: TestContext) {
   });
   const fleet = new FleetState([node], dialect, quietEvents);
   const prober = new Prober(fleet, { intervalMs: 100, timeoutMs: 20_000 }, noLog);
-  t.after(async () => {
-    prober.close();
-    await node.close();
-  });
+  t.after(() => prober.close());
   await prober.start();
   const move = (): void => {
     address = '127.0.0.2';
