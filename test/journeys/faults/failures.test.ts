@@ -11,7 +11,6 @@ const faults = [
   { kind: 'reset' },
   { kind: 'unavailable' },
   { kind: 'answer', status: 500, body: '{"message":"boom","error_code":"internal_error","vm_error_code":null}' },
-  { kind: 'answer', status: 429, body: 'slow down', contentType: 'text/plain' },
 ] as const;
 
 for (const fault of faults) {
@@ -71,21 +70,6 @@ test('a node that hangs costs one attempt, which takes it out with the probe aft
   assert.equal(await gateway.metric('ledgergate_upstream_failures_total{upstream="full-0",kind="timeout"}'), 1);
   assert.equal(gateway.fleet()[0]?.state, 'down');
   assert.equal(hanging.requestsTo('resource'), 1);
-});
-
-test('410 for a version that every node has pruned comes from a node that answers, not one that hangs', async (t) => {
-  const hanging = await fakeNode(t, { oldest: 500n, head: 900n });
-  const good = await fakeNode(t, { oldest: 550n, head: 900n });
-  const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 300 } } });
-  hanging.fault = { kind: 'hang' };
-  await gateway.get(probeAt(520));
-  await until(() => gateway.fleet()[0]?.state !== 'usable');
-  const asked = hanging.requestsTo('resource');
-
-  const gone = await gateway.get(probeAt(400));
-
-  assert.equal(gone.status, 410);
-  assert.equal(hanging.requestsTo('resource'), asked);
 });
 
 test('a node that reports its ledger but answers no reads is passed over after two that another answered', async (t) => {
@@ -164,37 +148,6 @@ test('a node with a broken answer to the ledger info as well is down', async (t)
   );
 });
 
-test('a node\u2019s own error passes byte for byte when no node does better', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t);
-  const body = '{"message":"boom  ","error_code":"internal_error","vm_error_code":null}';
-  node.fault = { kind: 'answer', status: 500, body };
-
-  const reply = await gateway.get(probeAt(600));
-
-  assert.deepEqual([reply.status, reply.text], [500, body]);
-});
-
-test('a node of another chain is not asked, and the others go on', async (t) => {
-  const ours = await fakeNode(t, { head: 900n });
-  const alsoOurs = await fakeNode(t, { head: 900n });
-  const foreign = await fakeNode(t, { head: 5_000n, chainId: 77 });
-  const gateway = await testGateway(t, { full: [foreign, ours, alsoOurs] });
-
-  const replies = await Promise.all([
-    gateway.get(probeAt(600)),
-    gateway.get(probeAt(601)),
-    gateway.get('/accounts/0x1/module/coin'),
-  ]);
-
-  assert.deepEqual(
-    replies.map(({ status }) => status),
-    [200, 200, 200],
-  );
-  assert.equal(replies[2]?.headers['x-node-ledger-version'], '900');
-  assert.equal(foreign.reads, 0);
-  assert.equal(gateway.fleet()[0]?.state, 'foreign');
-});
-
 test('a node that closes an idle connection as a read leaves on it is asked once more', async (t) => {
   const { node, gateway } = await nodeAndGateway(t);
   node.faults.add({ kind: 'reset' }, { times: 1 });
@@ -221,18 +174,6 @@ test('a submission whose bytes may have left is never sent to a second node', as
   assert.equal(one.reads + other.reads, 1);
 });
 
-test('a submission goes to another node when the first refused the connection', async (t) => {
-  const one = await fakeNode(t, { head: 901n });
-  const other = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [one, other] });
-  await one.refuse();
-
-  const reply = await gateway.post('/transactions', '{}');
-
-  assert.equal(reply.status, 400);
-  assert.equal(other.requestsTo('submit'), 1);
-});
-
 test('nodes that are down at the start do not stop the gateway; readiness follows the first that answers', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   await node.refuse();
@@ -241,15 +182,11 @@ test('nodes that are down at the start do not stop the gateway; readiness follow
   const before = await fetch(`${gateway.operationsUrl}/readyz`);
   const read = await gateway.get(probeAt(600));
   await node.accept();
-  await untilReady(gateway.operationsUrl);
+  await until(async () => (await fetch(`${gateway.operationsUrl}/readyz`)).status === 200);
 
   assert.deepEqual([before.status, read.status], [503, 503]);
   assert.equal((await gateway.get(probeAt(600))).status, 200);
 });
-
-async function untilReady(operationsUrl: string): Promise<void> {
-  await until(async () => (await fetch(`${operationsUrl}/readyz`)).status === 200);
-}
 
 test('a node that fell behind its reported head is not asked twice before another is asked', async (t) => {
   const [behind, hanging, able] = [
@@ -266,33 +203,6 @@ test('a node that fell behind its reported head is not asked twice before anothe
 
   assert.equal(reply.status, 200);
   assert.deepEqual([behind.reads, hanging.reads, able.reads], [1, 1, 1]);
-});
-
-test('a version that the ledger has reached is never refused as "not there yet"', async (t) => {
-  const behind = await fakeNode(t, { head: 900n });
-  const gone = await fakeNode(t, { head: 950n });
-  const gateway = await testGateway(t, { full: [behind, gone], config: { upstream: { timeoutMs: 300 } } });
-  gone.fault = { kind: 'reset' };
-
-  const reply = await gateway.get(probeAt(940));
-
-  assert.equal(reply.status, 503);
-  assert.equal(reply.headers['x-node-ledger-version'], '950');
-  gone.fault = undefined;
-  assert.equal((await gateway.get(probeAt(940))).status, 200);
-  // Above every head it is still what a node says.
-  assert.equal((await gateway.get(probeAt(99_999_999))).status, 404);
-});
-
-test('410 does not pass while an archival node that may hold the version reports another chain', async (t) => {
-  const full = await fakeNode(t, { oldest: 500n, head: 900n, chainId: 4 });
-  const other = await fakeNode(t, { oldest: 400n, head: 900n, chainId: 4 });
-  const archive = await fakeNode(t, { archival: true, head: 900n, chainId: 4 });
-  const gateway = await testGateway(t, { full: [full, other], archival: [archive] });
-  archive.fault = { kind: 'wrong chain id', chainId: 9 };
-
-  assert.equal((await gateway.get(probeAt(100))).status, 503);
-  assert.equal((await gateway.get(probeAt(101))).status, 503);
 });
 
 test('unrequested compression of BCS keeps the version header, pinned or of the latest state', async (t) => {

@@ -165,38 +165,6 @@ test('without chainId the log names the chain once, and how to pin it; with chai
   assert.deepEqual(await linesOf(2), []);
 });
 
-test('with chainId a node that changes its chain for good never turns the ledger over', async (t) => {
-  const { node, gateway } = await nodeAndGateway(
-    t,
-    { config: { chainId: 1, upstream: { probeIntervalMs: 50 } } },
-    { chainId: 1 },
-  );
-  const read = (version: number) => gateway.get(`${probe}?ledger_version=${version}`);
-  await read(400);
-  node.fault = { kind: 'wrong chain id', chainId: 2 };
-
-  const foreign = [await read(401), await read(402)];
-  const held = await read(400);
-  const asked = node.log.countOf('resource');
-  await read(403);
-  const askedThen = node.log.countOf('resource');
-  node.fault = undefined;
-  const back = await eventually(
-    () => read(404),
-    ({ status }) => status === 200,
-  );
-
-  assert.deepEqual(
-    foreign.map(({ status }) => status),
-    [503, 503],
-  );
-  assert.deepEqual([held.status, held.headers['x-node-chain-id']], [200, '1']);
-  assert.match(held.headers['cache-status'] ?? '', /^ledgergate; hit; detail=memory/);
-  assert.equal(askedThen, asked);
-  assert.equal(back.headers['x-node-chain-id'], '1');
-  assert.match((await read(400)).headers['cache-status'] ?? '', /^ledgergate; hit/);
-});
-
 test('no worker turns over on answers alone, and all do when the ledger info confirms them', async (t) => {
   // Without a dialect in the file workers take that of the node.
   const node = await fakeNode(t, { head: 900n, chainId: 1, dialect: 'aptos' });
@@ -223,21 +191,6 @@ test('no worker turns over on answers alone, and all do when the ledger info con
   assert.deepEqual(new Set(foreign), new Set(['503 1']));
   assert.deepEqual(new Set(own), new Set(['200 1']));
   assert.equal(turned.length, 8);
-});
-
-test('with chainId several workers report a node of another chain', async (t) => {
-  const node = await fakeNode(t, { head: 900n, chainId: 1 });
-  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, chainId: 'testnet' } });
-
-  const { status, text } = await get(`${gateway.operationsUrl}/readyz`);
-
-  assert.equal((await get(`${gateway.url}${probe}?ledger_version=400`)).status, 503);
-  assert.deepEqual(
-    [status, /"state":"foreign","reason":"other chain","since":"[^"]+","chainId":1/.test(text)],
-    [503, true],
-  );
-  assert.match(gateway.err(), /other chain/);
-  assert.equal(node.reads, 0);
 });
 
 // `dialect: auto`: the fleet speaks the dialect of most nodes, decided once; the others are down.

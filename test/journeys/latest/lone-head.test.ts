@@ -161,61 +161,21 @@ test('where replicas wait for answers, the quiet second node is looked at', { sk
   });
 });
 
-// A ledger that has stopped, by the times of its nodes, and one node that claims to be far beyond it.
-
-const stoppedAt = 1_000_000n;
-
-/** Nodes of a ledger that stopped long ago, and one at 6,000,000 with the time of our clock. */
-async function standing(t: TestContext) {
-  const stopped = await Promise.all([0, 1].map(() => fakeNode(t, { head: stoppedAt })));
-  const source = await fakeNode(t, { head: 6_000_000n });
-  const nodes = await Promise.all([source, ...stopped].map((node) => distortingNode(t, node, timeOf(node))));
-  return { stopped, source, nodes };
-}
-
-/** Nodes beyond the stop report the time of now; the others that of their clock. */
-function timeOf({ clock }: FakeNode): Distort {
-  return (said) =>
-    clock.head > stoppedAt
-      ? { ...said, headers: { ...said.headers, 'x-node-ledger-timestampusec': String(Date.now() * 1000) } }
-      : said;
-}
-
-async function headOf(gateway: TestGateway): Promise<unknown> {
-  return (JSON.parse((await gateway.get('')).text) as { readonly ledger_version: unknown }).ledger_version;
-}
-
-/** Resolves when the gateway has looked at every node again. */
-async function looked(nodes: readonly FakeNode[]): Promise<void> {
-  const counts = nodes.map((node) => node.requests);
-  await until(() => nodes.every((node, index) => node.requests >= (counts[index] ?? 0) + 2));
-}
-
 test('one node far beyond a ledger that stands moves no head, and no read above is kept', async (t) => {
-  const { stopped, source, nodes } = await standing(t);
-  const gateway = await testGateway(t, { full: nodes, config: { upstream } });
-  await looked([source, ...stopped]);
+  // A ledger that stopped long ago, by the times of two of its nodes; the third has the time of our clock.
+  const stopped = await Promise.all([0, 1].map(() => fakeNode(t, { head: 1_000_000n })));
+  const source = await fakeNode(t, { head: 6_000_000n });
+  const ahead = await distortingNode(t, source, (said) => {
+    return { ...said, headers: { ...said.headers, 'x-node-ledger-timestampusec': String(Date.now() * 1000) } };
+  });
+  const gateway = await testGateway(t, { full: [ahead, ...stopped], config: { upstream } });
+  const looks = [source, ...stopped].map((node) => [node, node.requests] as const);
+  await until(() => looks.every(([node, before]) => node.requests >= before + 2));
 
-  assert.equal(await headOf(gateway), String(stoppedAt));
+  assert.match((await gateway.get('')).text, /"ledger_version":"1000000"/);
   assert.match((await gateway.get(probe)).text, /"ledger_version":"1000000"/);
   const above = await gateway.get(probeAt(3_000_000));
   assert.deepEqual([above.status, above.headers['cache-control']], [404, 'no-store'], above.text);
-});
-
-test('a node that goes on by itself, block by block, is followed while the others stand', async (t) => {
-  const { stopped, source, nodes } = await standing(t);
-  source.clock.head = stoppedAt;
-  const gateway = await testGateway(t, { full: nodes, config: { upstream } });
-
-  for (let steps = 0; steps < 6; steps += 1) {
-    source.clock.advance(9_000n);
-    await until(async () => (await headOf(gateway)) === String(source.clock.head));
-  }
-  // Comparisons of heads take place four times a second.
-  for (let looks = 0; looks < 12; looks += 1) await looked(stopped);
-
-  assert.equal(await headOf(gateway), '1054000');
-  assert.equal(await gateway.metric('ledgergate_upstream_usable{upstream="full-0"}'), 1);
 });
 
 // Reads of a version that only the freshest node has, or is about to have, beside nodes that lag.
@@ -276,54 +236,3 @@ for (const [what, headers] of [
     assert.deepEqual([...statuses], [[404, 50]]);
   });
 }
-
-/** The nodes whose reads of resources fail. */
-function failReads(nodes: readonly FakeNode[]): void {
-  for (const { faults } of nodes) {
-    faults.add({ kind: 'answer', status: 500, body: boom }, { when: ({ route }) => route === 'resource' });
-  }
-}
-
-function readsAt(nodes: readonly FakeNode[]): number {
-  return nodes.reduce((sum, node) => sum + node.requestsTo('resource'), 0);
-}
-
-const patientConfig = { upstream: { probeIntervalMs: 100 }, latest: { waitForVersionMs: 30_000 } };
-
-test('the node that was waited for is asked, although all attempts went to nodes that failed before', async (t) => {
-  const [lagging, ...failing] = await Promise.all([0, 1, 2, 3].map(() => fakeNode(t)));
-  assert.ok(lagging !== undefined);
-  const gateway = await testGateway(t, { full: [lagging, ...failing], config: patientConfig });
-  for (const { clock } of failing) clock.advance(20n);
-  for (const name of ['full-1', 'full-2', 'full-3']) await untilAt(gateway, name, 1_020n);
-  failReads(failing);
-
-  const reading = gateway.get(`${probe}?ledger_version=1020`);
-
-  await until(() => readsAt(failing) === 3);
-  lagging.clock.advance(20n);
-  const reply = await reading;
-  assert.equal(reply.status, 200, reply.text);
-  assert.equal(readsAt(failing), 3);
-});
-
-test('the node that was waited for is asked, although a repeat and waits for others used up all attempts', async (t) => {
-  const [first, second, third, last] = await Promise.all([0, 1, 2, 3].map(() => fakeNode(t)));
-  assert.ok(first !== undefined && second !== undefined && third !== undefined && last !== undefined);
-  const gateway = await testGateway(t, { full: [first, second, third, last], config: patientConfig });
-  first.clock.advance(20n);
-  await untilAt(gateway, 'full-0', 1_020n);
-  failReads([first, second, third]);
-
-  const reading = gateway.get(`${probe}?ledger_version=1020`);
-
-  // The only holder is asked twice, then each node as it arrives.
-  await until(() => readsAt([first]) === 2);
-  second.clock.advance(20n);
-  await until(() => readsAt([second]) === 1);
-  third.clock.advance(20n);
-  await until(() => readsAt([third]) === 1);
-  last.clock.advance(20n);
-  const reply = await reading;
-  assert.equal(reply.status, 200, reply.text);
-});

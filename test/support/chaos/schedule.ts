@@ -122,7 +122,6 @@ export class Schedule {
 
   async #stop(gateway: ChaosGateway): Promise<void> {
     this.#note('gets the signal to end', gateway.name);
-    gateway.timesStopped += 1;
     const ended = gateway.process.stop();
     await sleep(detectedMs);
     gateway.isLeaving = true;

@@ -18,8 +18,6 @@ export interface ChaosGateway {
   timesKilled: number;
   /** It was killed, and the kernel has not closed its sockets yet. */
   isDying: boolean;
-  /** How often it got SIGTERM. */
-  timesStopped: number;
 }
 
 export interface ChaosWorld {
@@ -87,7 +85,7 @@ async function chaosGateway(
     log: { level: 'info' },
   };
   const process = await gatewayProcess(t, { full: [], config });
-  return { name, process, isLeaving: false, isDying: false, timesKilled: 0, timesStopped: 0 };
+  return { name, process, isLeaving: false, isDying: false, timesKilled: 0 };
 }
 
 /** Sample nodes forget the first of 1,000. */
