@@ -30,7 +30,8 @@ import { createPageProofMetrics } from '../src/proxy/reads/follower/page-proof.t
 import { createHotMetrics } from '../src/proxy/reads/hot-reads.ts';
 import { createWaitMetrics } from '../src/proxy/reads/follower/waits.ts';
 import { createPoolMetrics } from '../src/workers/workers.ts';
-import { senderMetrics } from '../test/support/sender.ts';
+import { createFleetMetrics } from '../src/upstream/upstream-metrics.ts';
+import { emptyFleet } from '../test/support/sender.ts';
 
 /** One family as it is described. */
 export interface Described {
@@ -81,7 +82,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
   ],
   ['Event streams', [always((registry) => createStreamMetrics(registry, zero))]],
   ['Cache', [always(cache), { when: '`cache.store`', add: store }, { when: '`cache.redis`', add: redis }]],
-  ['Upstreams', [always(senderMetrics, createAuditMetrics, createHotMetrics)]],
+  ['Upstreams', [always((registry) => createFleetMetrics(registry, emptyFleet), createAuditMetrics, createHotMetrics)]],
   ['The follower', [always(createWaitMetrics, follower)]],
   ['Signing messages', [always(createEncodeMetrics, (registry) => createProofMetrics(registry, zero))]],
   [

@@ -61,7 +61,6 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/upstream/dispatch/classify.ts': [
     'test/upstream/dispatch/classify.test.ts',
     'test/upstream/dispatch/validate.test.ts',
-    'test/upstream/dispatch/shedding.test.ts',
   ],
 };
 

@@ -249,4 +249,3 @@ test('a node that is below the second head confirms nothing new, and one that go
   for (const node of [0, 1]) fleet.setDrained(at(node), true, 0);
   assert.deepEqual([fleet.ledger.confirmed, told().filter((text) => text.startsWith('confirmed'))], [undefined, []]);
 });
-

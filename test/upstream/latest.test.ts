@@ -15,6 +15,7 @@ import { runScript, scriptsIn, type Steps } from '../support/script.ts';
 const at = (version: number): LedgerVersion => LedgerVersion.of(BigInt(version));
 const infoAt = (version: number) => ledgerInfo({ version: BigInt(version) });
 const usual: LatestOptions = { maxStalenessMs: 10_000, waitForVersionMs: 20, floor: 'client', bounds: [10_000] };
+const none = at(0);
 const refusal = new GatewayError('unavailable', 'refused');
 /** Failures that cost no version: one is no fault of nodes, one is none of the gateway's. */
 const others: Readonly<Record<string, Error>> = {

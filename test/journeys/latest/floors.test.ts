@@ -168,7 +168,10 @@ async function lookUp(writer: Connection, route: string, { hash, version }: Comm
   assert.ok(text.includes(`"version":"${version}"`), text);
 }
 
-for (const [isH2, known] of [[false, ways], [true, [byTenant, byForwarded]]] as const) {
+for (const [isH2, known] of [
+  [false, ways],
+  [true, [byTenant, byForwarded]],
+] as const) {
   for (const way of known) {
     test(`a version binds its client alone, whichever way it came: ${way.name}, HTTP/${isH2 ? 2 : 1}`, async (t) => {
       const { node, open, writer, other, commit, floors } = await world(t, way, {}, isH2);
