@@ -83,9 +83,9 @@ for (const way of ways) {
     });
 
     test(`${title}, though the connections to another node are closed in the same turn`, async (t) => {
-      const node = await nodeThat(t, way);
+      const node = nodeAt(t, programPort);
       const other = nodeAt(t, 9);
-      assert.equal(await textOf(ask(node, '/first')), 'first');
+      assert.equal(await textOf(ask(node, `/first?${encodeURIComponent(way)}`)), 'first');
 
       const second = fromSocket(t, () => {
         beBusy();
