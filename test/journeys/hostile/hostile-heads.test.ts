@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
 import { nodeAndGateway, testGateway, twoTiers } from '../../support/gateway.ts';
-import { assertWellFormed, hostileRows, testHostile } from '../../support/hostile.ts';
+import { assertWellFormed, testHostile } from '../../support/hostile.ts';
 
 let version = 0;
 /** A passed path: a well-formed request reaches the node with its headers. */
@@ -20,61 +20,53 @@ const broken = (title: string, headers: string) =>
   [title, get(account(), `Host: a\r\n${headers}`), 400, 'closed'] as const;
 const numbered = (count: number): string => Array.from({ length: count }, (_, index) => `x${index}: y\r\n`).join('');
 
-testHostile(
-  'headers',
-  hostileRows([
-    withHeaders('199 headers and the host', numbered(199)),
-    ['200 headers and the host', get(account(), `Host: a\r\n${numbered(200)}`), 431, 'closed'],
-    ['3,000 headers', get(account(), `Host: a\r\n${numbered(3_000)}`), 431, 'closed'],
-    ['3,000 headers before the host', get(account(), `${numbered(3_000)}Host: a\r\n`), 431, 'closed'],
-    ['one name 1,000 times', get(account(), `Host: a\r\n${'x: y\r\n'.repeat(1_000)}`), 431, 'closed'],
-    ['a header of 60 kB', get(account(), `Host: a\r\nX-A: ${'b'.repeat(60_000)}\r\n`), 431, 'closed'],
-    withHeaders('Connection of 1,024 characters', `Connection: ${'a,'.repeat(512)}\r\n`),
-    [
-      'Connection of 1,025 characters',
-      get(account(), `Host: a\r\nConnection: ${'a,'.repeat(512)}b\r\n`),
-      431,
-      'closed',
-    ],
-    broken('a blank in a name', 'X A: b\r\n'),
-    broken('a blank behind a name', 'X-A : b\r\n'),
-    broken('a tab behind a name', 'X-A\t: b\r\n'),
-    broken('no name', ': b\r\n'),
-    broken('no colon', 'X-A\r\n'),
-    broken('a NUL in a name', 'X\0A: b\r\n'),
-    broken('a NUL in a value', 'X-A: b\0c\r\n'),
-    broken('a control character in a value', 'User-Agent: b\x01c\r\n'),
-    broken('DEL in a value', 'User-Agent: b\x7fc\r\n'),
-    broken('a name that is not ASCII', 'X\xe4: b\r\n'),
-    withHeaders('a value that is not ASCII', 'User-Agent: \xff\x80\r\nX-Node-Client: \xc3\xa4\r\n'),
-    withHeaders('names with underscores', 'X_Forwarded_For: b\r\nContent_Length: 5\r\nTransfer_Encoding: chunked\r\n'),
-    withHeaders('names of Object', '__proto__: x\r\nconstructor: x\r\nhasOwnProperty: x\r\ntoString: x\r\n'),
-    withHeaders(
-      'credentials',
-      'Authorization: secret\r\nCookie: secret\r\nX-Api-Key: secret\r\nX-Auth-Token: secret\r\n',
-    ),
-    withHeaders('where it came from', 'X-Forwarded-For: b\r\nForwarded: for=b;host=c\r\nX-Real-IP: b\r\nVia: b\r\n'),
-    withHeaders(
-      'another host',
-      'X-Forwarded-Host: b\r\nX-Host: b\r\nX-Forwarded-Server: b\r\nX-HTTP-Host-Override: b\r\n',
-    ),
-    withHeaders('another target', 'X-Original-URL: /admin\r\nX-Rewrite-URL: /admin\r\nX-Forwarded-Prefix: /admin\r\n'),
-    withHeaders('another method', 'X-HTTP-Method-Override: DELETE\r\nX-Method-Override: PUT\r\nX-HTTP-Method: PUT\r\n'),
-    withHeaders('a proxy’s header', 'Proxy: b\r\nProxy-Authorization: secret\r\n'),
-    withHeaders('a part of the answer', 'Range: bytes=0-1\r\nIf-Range: "x"\r\n'),
-    withHeaders(
-      'end-to-end headers named as hop-by-hop',
-      'Connection: host, accept, content-length, cookie\r\nCookie: secret\r\n',
-    ),
-    ['another expectation', get(account(), 'Host: a\r\nExpect: 200-maybe\r\n'), 417, 'kept'],
-    [
-      'two content types',
-      `POST ${account()} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}`,
-      400,
-      'kept',
-    ],
-  ]),
-);
+testHostile('headers', [
+  withHeaders('199 headers and the host', numbered(199)),
+  ['200 headers and the host', get(account(), `Host: a\r\n${numbered(200)}`), 431, 'closed'],
+  ['3,000 headers', get(account(), `Host: a\r\n${numbered(3_000)}`), 431, 'closed'],
+  ['3,000 headers before the host', get(account(), `${numbered(3_000)}Host: a\r\n`), 431, 'closed'],
+  ['one name 1,000 times', get(account(), `Host: a\r\n${'x: y\r\n'.repeat(1_000)}`), 431, 'closed'],
+  ['a header of 60 kB', get(account(), `Host: a\r\nX-A: ${'b'.repeat(60_000)}\r\n`), 431, 'closed'],
+  withHeaders('Connection of 1,024 characters', `Connection: ${'a,'.repeat(512)}\r\n`),
+  ['Connection of 1,025 characters', get(account(), `Host: a\r\nConnection: ${'a,'.repeat(512)}b\r\n`), 431, 'closed'],
+  broken('a blank in a name', 'X A: b\r\n'),
+  broken('a blank behind a name', 'X-A : b\r\n'),
+  broken('a tab behind a name', 'X-A\t: b\r\n'),
+  broken('no name', ': b\r\n'),
+  broken('no colon', 'X-A\r\n'),
+  broken('a NUL in a name', 'X\0A: b\r\n'),
+  broken('a NUL in a value', 'X-A: b\0c\r\n'),
+  broken('a control character in a value', 'User-Agent: b\x01c\r\n'),
+  broken('DEL in a value', 'User-Agent: b\x7fc\r\n'),
+  broken('a name that is not ASCII', 'X\xe4: b\r\n'),
+  withHeaders('a value that is not ASCII', 'User-Agent: \xff\x80\r\nX-Node-Client: \xc3\xa4\r\n'),
+  withHeaders('names with underscores', 'X_Forwarded_For: b\r\nContent_Length: 5\r\nTransfer_Encoding: chunked\r\n'),
+  withHeaders('names of Object', '__proto__: x\r\nconstructor: x\r\nhasOwnProperty: x\r\ntoString: x\r\n'),
+  withHeaders(
+    'credentials',
+    'Authorization: secret\r\nCookie: secret\r\nX-Api-Key: secret\r\nX-Auth-Token: secret\r\n',
+  ),
+  withHeaders('where it came from', 'X-Forwarded-For: b\r\nForwarded: for=b;host=c\r\nX-Real-IP: b\r\nVia: b\r\n'),
+  withHeaders(
+    'another host',
+    'X-Forwarded-Host: b\r\nX-Host: b\r\nX-Forwarded-Server: b\r\nX-HTTP-Host-Override: b\r\n',
+  ),
+  withHeaders('another target', 'X-Original-URL: /admin\r\nX-Rewrite-URL: /admin\r\nX-Forwarded-Prefix: /admin\r\n'),
+  withHeaders('another method', 'X-HTTP-Method-Override: DELETE\r\nX-Method-Override: PUT\r\nX-HTTP-Method: PUT\r\n'),
+  withHeaders('a proxy’s header', 'Proxy: b\r\nProxy-Authorization: secret\r\n'),
+  withHeaders('a part of the answer', 'Range: bytes=0-1\r\nIf-Range: "x"\r\n'),
+  withHeaders(
+    'end-to-end headers named as hop-by-hop',
+    'Connection: host, accept, content-length, cookie\r\nCookie: secret\r\n',
+  ),
+  ['another expectation', get(account(), 'Host: a\r\nExpect: 200-maybe\r\n'), 417, 'kept'],
+  [
+    'two content types',
+    `POST ${account()} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}`,
+    400,
+    'kept',
+  ],
+]);
 
 const host = (title: string, lines: string) => [title, get(account(), lines), 400, 'kept'] as const;
 const hostTaken = (title: string, lines: string) => {
@@ -82,28 +74,25 @@ const hostTaken = (title: string, lines: string) => {
   return [title, get(target, lines), 200, 'kept', `GET ${target}`] as const;
 };
 
-testHostile(
-  'hosts',
-  hostileRows([
-    host('none', ''),
-    host('two', 'Host: a\r\nHost: b\r\n'),
-    host('two equal ones', 'Host: a\r\nX: y\r\nHost: a\r\n'),
-    host('a list', 'Host: a, b\r\n'),
-    host('with a path', 'Host: a/b\r\n'),
-    host('with a query', 'Host: a?b\r\n'),
-    host('with a user', 'Host: u@b\r\n'),
-    host('with a backslash', 'Host: a\\b\r\n'),
-    host('with a blank', 'Host: a b\r\n'),
-    host('with a word for a port', 'Host: a:b\r\n'),
-    host('with two ports', 'Host: a:1:2\r\n'),
-    host('not ASCII', 'Host: \xe4\r\n'),
-    host('half in brackets', 'Host: [::1\r\n'),
-    hostTaken('of nobody', 'Host:\r\n'),
-    hostTaken('of somebody else', 'Host: evil.example:99\r\n'),
-    hostTaken('of the operations port', 'Host: 127.0.0.1:9090\r\n'),
-    hostTaken('an address', 'Host: [::1]:80\r\n'),
-  ]),
-);
+testHostile('hosts', [
+  host('none', ''),
+  host('two', 'Host: a\r\nHost: b\r\n'),
+  host('two equal ones', 'Host: a\r\nX: y\r\nHost: a\r\n'),
+  host('a list', 'Host: a, b\r\n'),
+  host('with a path', 'Host: a/b\r\n'),
+  host('with a query', 'Host: a?b\r\n'),
+  host('with a user', 'Host: u@b\r\n'),
+  host('with a backslash', 'Host: a\\b\r\n'),
+  host('with a blank', 'Host: a b\r\n'),
+  host('with a word for a port', 'Host: a:b\r\n'),
+  host('with two ports', 'Host: a:1:2\r\n'),
+  host('not ASCII', 'Host: \xe4\r\n'),
+  host('half in brackets', 'Host: [::1\r\n'),
+  hostTaken('of nobody', 'Host:\r\n'),
+  hostTaken('of somebody else', 'Host: evil.example:99\r\n'),
+  hostTaken('of the operations port', 'Host: 127.0.0.1:9090\r\n'),
+  hostTaken('an address', 'Host: [::1]:80\r\n'),
+]);
 
 const targetRow = (title: string, target: string, status: number, ends: 'kept' | 'closed' = 'kept') =>
   [title, get(target, 'Host: a\r\n'), status, ends] as const;
@@ -114,74 +103,68 @@ const absolute = (title: string, authority: string) => {
 const asItCame = (title: string, target: string, status: number) =>
   [title, get(target, 'Host: a\r\n'), status, 'kept', `GET ${target}`] as const;
 
-testHostile(
-  'targets',
-  hostileRows([
-    absolute('with another authority', 'evil.example'),
-    absolute('with the address of the operations port', '127.0.0.1:9090'),
-    targetRow('with a user', `http://u:p@evil${account()}`, 404),
-    targetRow('of a read, with a user', 'http://u:p@evil/v1/accounts/0x1/module/coin', 404),
-    targetRow('of a read, with two authorities', 'http://a,b/v1/accounts/0x1/module/coin', 404),
-    targetRow('of the ledger info, with a user', 'http://u:p@evil/v1', 404),
-    targetRow('with no authority', `http://${account()}`, 400),
-    targetRow('with a port that is none', `http://a:b${account()}`, 400),
-    targetRow('with backslashes', `http:\\\\evil${account()}`, 400, 'closed'),
-    targetRow('of another scheme', 'file:///etc/passwd', 404),
-    targetRow('without a scheme', `//evil${account()}`, 404),
-    targetRow('an authority', 'evil:443', 400, 'closed'),
-    targetRow('a name', 'evil', 400, 'closed'),
-    targetRow('an asterisk', '*', 404),
-    ['an asterisk for OPTIONS', 'OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n', 405, 'kept'],
-    targetRow('dots', '/v1/../admin', 400),
-    targetRow('dots within', '/v1/blocks/../../admin/purge', 400),
-    targetRow('encoded dots', '/v1/%2e%2E/admin', 400),
-    targetRow('half encoded dots', '/v1/.%2e/admin', 400),
-    targetRow('dots with a parameter', '/v1/..;/admin', 400),
-    targetRow('dots with an encoded parameter', '/v1/..%3bx/admin', 400),
-    targetRow('dots encoded twice', '/v1/%252e%252e/admin', 400),
-    targetRow('an encoded slash', '/v1/a%2fb', 400),
-    targetRow('an encoded slash in a read', '/v1/accounts/0x1%2f..%2f0x2/resource/0x1::a::B', 400),
-    targetRow('a slash encoded twice', '/v1/a%252fb', 400),
-    targetRow('a backslash', '/v1/..\\admin', 400),
-    targetRow('an encoded backslash', '/v1/..%5cadmin', 400),
-    targetRow('an encoded NUL', '/v1/a%00.json', 400),
-    targetRow('an encoded NUL in a read', '/v1/accounts/0x1%00/module/coin', 400),
-    targetRow('an encoded line end', '/v1/a%0d%0aX-A:%20b', 400),
-    targetRow('an encoded DEL', '/v1/a%7f', 400),
-    targetRow('a NUL', '/v1/a\0b', 400, 'closed'),
-    targetRow('overlong dots', '/v1/%c0%ae%c0%ae/admin', 400),
-    targetRow('an overlong slash', '/v1/a%c0%afb', 400),
-    targetRow('half of a character', '/v1/a%c3', 400),
-    targetRow('half of a pair', '/v1/a%ed%a0%80', 400),
-    targetRow('a stray percent sign', '/v1/100%/a', 400),
-    targetRow('another way to encode', '/v1/%u002e%u002e/admin', 400),
-    targetRow('bytes that are not ASCII', '/v1/\xc3\xa4', 400, 'closed'),
-    targetRow('empty segments', '/v1//admin', 400),
-    targetRow('a fragment', '/v1/a#b', 400),
-    targetRow('what nodes test with', '/v1/set%5Ffailpoint?name=x', 404),
-    targetRow('the base path encoded', '/%76%31/other', 404),
-    targetRow('the base path in capitals', '/V1/info', 404),
-    targetRow('the operations port’s', '/metrics', 404),
-    asItCame('a parameter of a segment', '/v1/accounts/0x1;a=b?ledger_version=5&x=1', 400),
-    targetRow('full-width dots', '/v1/%ef%bc%8e%ef%bc%8e/admin', 400),
-    targetRow('dots with a blank', '/v1/..%20/admin', 400),
-  ]),
-);
+testHostile('targets', [
+  absolute('with another authority', 'evil.example'),
+  absolute('with the address of the operations port', '127.0.0.1:9090'),
+  targetRow('with a user', `http://u:p@evil${account()}`, 404),
+  targetRow('of a read, with a user', 'http://u:p@evil/v1/accounts/0x1/module/coin', 404),
+  targetRow('of a read, with two authorities', 'http://a,b/v1/accounts/0x1/module/coin', 404),
+  targetRow('of the ledger info, with a user', 'http://u:p@evil/v1', 404),
+  targetRow('with no authority', `http://${account()}`, 400),
+  targetRow('with a port that is none', `http://a:b${account()}`, 400),
+  targetRow('with backslashes', `http:\\\\evil${account()}`, 400, 'closed'),
+  targetRow('of another scheme', 'file:///etc/passwd', 404),
+  targetRow('without a scheme', `//evil${account()}`, 404),
+  targetRow('an authority', 'evil:443', 400, 'closed'),
+  targetRow('a name', 'evil', 400, 'closed'),
+  targetRow('an asterisk', '*', 404),
+  ['an asterisk for OPTIONS', 'OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n', 405, 'kept'],
+  targetRow('dots', '/v1/../admin', 400),
+  targetRow('dots within', '/v1/blocks/../../admin/purge', 400),
+  targetRow('encoded dots', '/v1/%2e%2E/admin', 400),
+  targetRow('half encoded dots', '/v1/.%2e/admin', 400),
+  targetRow('dots with a parameter', '/v1/..;/admin', 400),
+  targetRow('dots with an encoded parameter', '/v1/..%3bx/admin', 400),
+  targetRow('dots encoded twice', '/v1/%252e%252e/admin', 400),
+  targetRow('an encoded slash', '/v1/a%2fb', 400),
+  targetRow('an encoded slash in a read', '/v1/accounts/0x1%2f..%2f0x2/resource/0x1::a::B', 400),
+  targetRow('a slash encoded twice', '/v1/a%252fb', 400),
+  targetRow('a backslash', '/v1/..\\admin', 400),
+  targetRow('an encoded backslash', '/v1/..%5cadmin', 400),
+  targetRow('an encoded NUL', '/v1/a%00.json', 400),
+  targetRow('an encoded NUL in a read', '/v1/accounts/0x1%00/module/coin', 400),
+  targetRow('an encoded line end', '/v1/a%0d%0aX-A:%20b', 400),
+  targetRow('an encoded DEL', '/v1/a%7f', 400),
+  targetRow('a NUL', '/v1/a\0b', 400, 'closed'),
+  targetRow('overlong dots', '/v1/%c0%ae%c0%ae/admin', 400),
+  targetRow('an overlong slash', '/v1/a%c0%afb', 400),
+  targetRow('half of a character', '/v1/a%c3', 400),
+  targetRow('half of a pair', '/v1/a%ed%a0%80', 400),
+  targetRow('a stray percent sign', '/v1/100%/a', 400),
+  targetRow('another way to encode', '/v1/%u002e%u002e/admin', 400),
+  targetRow('bytes that are not ASCII', '/v1/\xc3\xa4', 400, 'closed'),
+  targetRow('empty segments', '/v1//admin', 400),
+  targetRow('a fragment', '/v1/a#b', 400),
+  targetRow('what nodes test with', '/v1/set%5Ffailpoint?name=x', 404),
+  targetRow('the base path encoded', '/%76%31/other', 404),
+  targetRow('the base path in capitals', '/V1/info', 404),
+  targetRow('the operations port’s', '/metrics', 404),
+  asItCame('a parameter of a segment', '/v1/accounts/0x1;a=b?ledger_version=5&x=1', 400),
+  targetRow('full-width dots', '/v1/%ef%bc%8e%ef%bc%8e/admin', 400),
+  targetRow('dots with a blank', '/v1/..%20/admin', 400),
+]);
 
 const method = (name: string, target = account()) =>
   [name, `${name} ${target} HTTP/1.1\r\nHost: a\r\nCookie: secret\r\n\r\n`, 405, 'kept'] as const;
 
-testHostile(
-  'methods',
-  hostileRows([
-    ...['TRACE', 'PURGE', 'PROPFIND', 'QUERY', 'SEARCH', 'MKCOL', 'LINK', 'SUBSCRIBE', 'M-SEARCH'].map((name) =>
-      method(name),
-    ),
-    ['CONNECT', 'CONNECT evil:443 HTTP/1.1\r\nHost: evil:443\r\n\r\n', 405, 'closed'],
-    ['CONNECT to a path', `CONNECT ${account()} HTTP/1.1\r\nHost: a\r\n\r\n`, 405, 'closed'],
-    ['one that is none', `FOO ${account()} HTTP/1.1\r\nHost: a\r\n\r\n`, 400, 'closed'],
-  ]),
-);
+testHostile('methods', [
+  ...['TRACE', 'PURGE', 'PROPFIND', 'QUERY', 'SEARCH', 'MKCOL', 'LINK', 'SUBSCRIBE', 'M-SEARCH'].map((name) =>
+    method(name),
+  ),
+  ['CONNECT', 'CONNECT evil:443 HTTP/1.1\r\nHost: evil:443\r\n\r\n', 405, 'closed'],
+  ['CONNECT to a path', `CONNECT ${account()} HTTP/1.1\r\nHost: a\r\n\r\n`, 405, 'closed'],
+  ['one that is none', `FOO ${account()} HTTP/1.1\r\nHost: a\r\n\r\n`, 400, 'closed'],
+]);
 
 test('an upgrade is ignored: the request is answered, and the connection stays HTTP/1.1', async (t) => {
   const { node, gateway } = await nodeAndGateway(t);
