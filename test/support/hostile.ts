@@ -54,10 +54,11 @@ export function assertWellFormed({ url, headers }: ReceivedRequest, host: string
 }
 
 /** A refusal has the specified body and the ledger headers, and says nothing of what is behind the gateway. */
-export function assertSpecified({ status, head, body }: RawAnswer): void {
+export function assertSpecified({ status, head, body }: RawAnswer, code = 'web_framework_error'): void {
   assert.doesNotMatch(head + body, /127\.0\.0\.1|full-0|node_modules|secret/);
   assert.match(head, /^X-Node-Ledger-Version: 900\r$/im);
   if (status < 400) return;
   const error = JSON.parse(body) as Readonly<Record<string, unknown>>;
   assert.deepEqual(Object.keys(error), ['message', 'error_code', 'vm_error_code']);
+  assert.deepEqual([error['error_code'], error['vm_error_code']], [status < 500 ? code : 'internal_error', null]);
 }
