@@ -162,12 +162,13 @@ function exchangePieces({ port }: TestGateway, pieces: readonly Buffer[], tls?: 
 const leftOpen = Buffer.from('(left open)');
 const patienceMs = 20_000;
 
-/** Removes what depends on the moment (Date, Age, standings) and on the order in which requests reached a node. */
-function comparable(received: string): string {
+/**
+ * Removes what depends on the moment (Date, Age, standings) and on the order in which requests reached a node. Names of
+ * headers are in either case: HTTP/2 has them in lower case.
+ */
+export function comparable(received: string): string {
   return received
-    .replaceAll(/^Date: .*\r\n/gm, '')
-    .replaceAll(/^Cache-Status: .*\r\n/gm, '')
-    .replaceAll(/^RateLimit: .*\r\n/gm, (line) => line.replaceAll(/\d+/g, '0'))
-    .replaceAll(/^Retry-After: \d+\r\n/gm, 'Retry-After: seconds\r\n')
-    .replaceAll(/^Age: \d+\r\n/gm, 'Age: seconds\r\n');
+    .replaceAll(/^(Date|Cache-Status): .*\r\n/gim, '$1\r\n')
+    .replaceAll(/^RateLimit: .*\r\n/gim, (line) => line.replaceAll(/\d+/g, '0'))
+    .replaceAll(/^(Retry-After|Age): \d+\r\n/gim, '$1: seconds\r\n');
 }
