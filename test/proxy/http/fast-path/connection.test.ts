@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { ClientHttp2Session, ClientHttp2Stream } from 'node:http2';
 import { connect, createServer, type Socket } from 'node:net';
-import { test, type TestContext } from 'node:test';
+import { after, test, type TestContext } from 'node:test';
 import { AnswerTurn, arenaBytes, FastResponse } from '../../../../src/proxy/http/fast-path/answer-queue.ts';
 import { FastConnection, type FastPath } from '../../../../src/proxy/http/fast-path/fast-path.ts';
 import { HeaderBlocks } from '../../../../src/proxy/http/fast-path/request-head.ts';
@@ -13,8 +13,19 @@ import { nodeAndGateway, probe, type TestGateway, type TestGatewayOptions } from
 import { frame, headOf } from '../../../support/h2-frames.ts';
 import { listen } from '../../../support/listen.ts';
 import { answersIn } from '../../../support/raw-http.ts';
+import type { Ending } from '../../../support/temporary-folder.ts';
 import { askH2, authority, tlsSocket } from '../../../support/tls.ts';
 import { h2Client } from './h2-requests.ts';
+
+const path = `/v1${probe}?ledger_version=700`;
+const known = 'ledgergate_fast_path_requests_total{kind="known"}';
+const held = 'ledgergate_answers_held_bytes';
+
+const root = authority({ after });
+const { ca } = root;
+const tls = root.certify('gateway');
+/** For the tests of HTTP/2 that leave it as it is. */
+const shared = await hitsOverTls({ after });
 
 const unexpected = (): never => assert.fail('the connection ends');
 
@@ -207,22 +218,17 @@ function isWhole(received: string): boolean {
 
 // Hits over HTTP/2: windows, resets, time-outs and the count of streams.
 
-const path = `/v1${probe}?ledger_version=700`;
-const known = 'ledgergate_fast_path_requests_total{kind="known"}';
-const held = 'ledgergate_answers_held_bytes';
-
 test('a hit larger than its window comes whole, at the pace of the client', async (t) => {
-  const { gateway, ca } = await hitsOverTls(t);
-  const whole = await askH2(h2Client(t, gateway, ca), { path });
-  const before = await gateway.metric(known);
-  const narrow = await askH2(h2Client(t, gateway, ca, 10), { path });
+  const whole = await askH2(h2Client(t, shared, ca), { path });
+  const before = await shared.metric(known);
+  const narrow = await askH2(h2Client(t, shared, ca, 10), { path });
   assert.deepEqual([narrow.status, narrow.body], [200, whole.body]);
   assert.ok(whole.body.length > 20);
-  assert.equal(await gateway.metric(known), before + 1);
+  assert.equal(await shared.metric(known), before + 1);
 });
 
 test('a hit whose client takes nothing is reset at the time-out', async (t) => {
-  const { gateway, ca } = await hitsOverTls(t, { times: { inactivityMs: 300 } });
+  const gateway = await hitsOverTls(t, { times: { inactivityMs: 300 } });
   const session = h2Client(t, gateway, ca, 0);
   const stalled = await stall(session);
   await once(stalled, 'close');
@@ -233,8 +239,7 @@ test('a hit whose client takes nothing is reset at the time-out', async (t) => {
 
 for (const code of [0, 1, 2, 7, 8, 11]) {
   test(`a client that resets a hit with code ${code} ends that stream alone`, async (t) => {
-    const { gateway, ca } = await hitsOverTls(t);
-    const session = h2Client(t, gateway, ca, 0);
+    const session = h2Client(t, shared, ca, 0);
     const stalled = await stall(session);
     stalled.close(code);
     // Another one is reset ahead of its answer.
@@ -244,41 +249,39 @@ for (const code of [0, 1, 2, 7, 8, 11]) {
     await Promise.all([stalled, early].map(closed));
     openWindow(session);
     assert.equal((await askH2(session, { path })).status, 200);
-    assert.equal((await askH2(h2Client(t, gateway, ca), { path })).status, 200);
+    assert.equal((await askH2(h2Client(t, shared, ca), { path })).status, 200);
   });
 }
 
 test('a client that closes its connection with hits in flight harms no other one', async (t) => {
-  const { gateway, ca } = await hitsOverTls(t);
   for (let turn = 0; turn < 5; turn += 1) {
-    const session = h2Client(t, gateway, ca, turn % 2 === 0 ? 0 : undefined);
+    const session = h2Client(t, shared, ca, turn % 2 === 0 ? 0 : undefined);
     const streams = Array.from({ length: 20 }, () => session.request({ ':path': path }));
     for (const stream of streams) stream.on('error', () => undefined);
     await once(streams[0] as ClientHttp2Stream, 'response');
     session.destroy();
   }
-  assert.equal((await askH2(h2Client(t, gateway, ca), { path })).status, 200);
+  assert.equal((await askH2(h2Client(t, shared, ca), { path })).status, 200);
 });
 
 test('a connection has at most 100 hits in flight', async (t) => {
-  const { gateway, ca } = await hitsOverTls(t);
-  const session = h2Client(t, gateway, ca, 0);
+  const session = h2Client(t, shared, ca, 0);
   await once(session, 'remoteSettings');
   assert.equal(session.remoteSettings.maxConcurrentStreams, 100);
-  const before = await gateway.metric(known);
+  const before = await shared.metric(known);
   const answers = Array.from({ length: 150 }, () => askH2(session, { path }));
-  await until(async () => (await gateway.metric(known)) === before + 100);
+  await until(async () => (await shared.metric(known)) === before + 100);
   // Unread answers are in the budget, as those of the server are.
-  await until(async () => (await gateway.metric(held)) > 100 * 20);
+  await until(async () => (await shared.metric(held)) > 100 * 20);
   openWindow(session);
   const statuses = (await Promise.all(answers)).map(({ status }) => status);
   assert.deepEqual(new Set(statuses), new Set([200]));
-  assert.equal(await gateway.metric(known), before + 150);
-  await until(async () => (await gateway.metric(held)) === 0);
+  assert.equal(await shared.metric(known), before + 150);
+  await until(async () => (await shared.metric(held)) === 0);
 });
 
 test('a drain waits for the hits that clients still read, then every connection ends', async (t) => {
-  const { gateway, ca } = await hitsOverTls(t);
+  const gateway = await hitsOverTls(t);
   const idle = h2Client(t, gateway, ca);
   assert.equal((await askH2(idle, { path })).status, 200);
   const before = await gateway.metric(known);
@@ -296,8 +299,7 @@ test('a drain waits for the hits that clients still read, then every connection 
 });
 
 test('rapid resets of hits and misses cost their client the connection, and no other client anything', async (t) => {
-  const { gateway, ca } = await hitsOverTls(t);
-  const hostile = await tlsSocket(t, gateway.port, { ca, ALPNProtocols: ['h2'] });
+  const hostile = await tlsSocket(t, shared.port, { ca, ALPNProtocols: ['h2'] });
   hostile.on('error', () => undefined);
   hostile.resume();
   // `once` would reject with the error of a late write.
@@ -314,28 +316,21 @@ test('rapid resets of hits and misses cost their client the connection, and no o
   }
   await gone;
   assert.ok(made < 100_000, `${made} requests`);
-  assert.ok((await gateway.metric('ledgergate_upstream_attempts_total{upstream="full-0",outcome="answered"}')) < 1_000);
-  assert.equal((await askH2(h2Client(t, gateway, ca), { path })).status, 200);
+  assert.ok((await shared.metric('ledgergate_upstream_attempts_total{upstream="full-0",outcome="answered"}')) < 1_000);
+  assert.equal((await askH2(h2Client(t, shared, ca), { path })).status, 200);
 });
 
-interface HitsOverTls {
-  readonly gateway: TestGateway;
-  readonly ca: string;
-}
-
 /** A gateway with TLS whose memory holds `path`. */
-async function hitsOverTls(t: TestContext, options: Omit<TestGatewayOptions, 'full'> = {}): Promise<HitsOverTls> {
-  const root = authority(t);
-  const listen = { fastPath: true, ...options.config?.listen, tls: root.certify('gateway') };
-  const { gateway } = await nodeAndGateway(t, { ...options, config: { ...options.config, listen } });
-  const session = h2Client(t, gateway, root.ca);
+async function hitsOverTls(t: Ending, { times = {} }: Pick<TestGatewayOptions, 'times'> = {}): Promise<TestGateway> {
+  const { gateway } = await nodeAndGateway(t, { times, config: { listen: { fastPath: true, tls } } });
+  const session = h2Client(t, gateway, ca);
   await until(async () => {
     const { headers } = await askH2(session, { path });
     return new Map(headers).get('cache-status')?.includes('hit') === true;
   });
   session.close();
   await closed(session);
-  return { gateway, ca: root.ca };
+  return gateway;
 }
 
 /** A stream that has the head of its answer, in a session without a window. */

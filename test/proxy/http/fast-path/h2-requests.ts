@@ -1,8 +1,8 @@
 /** Requests over HTTP/2 made from a seed, and one session's answers in comparable form. */
 import { connect, type ClientHttp2Session, type IncomingHttpHeaders } from 'node:http2';
-import type { TestContext } from 'node:test';
 import type { TestGateway } from '../../../support/gateway.ts';
 import { Random } from '../../../support/random.ts';
+import type { Ending } from '../../../support/temporary-folder.ts';
 import { comparable } from './both-ways.ts';
 import { keyedValues, knownTargets, often, otherTargets } from './streams.ts';
 
@@ -87,7 +87,7 @@ export function mayBeDropped(request: H2Request): boolean {
 }
 
 /** A session whose end fails no test by itself. */
-export function h2Client(t: TestContext, gateway: TestGateway, ca: string, window?: number): ClientHttp2Session {
+export function h2Client(t: Ending, gateway: TestGateway, ca: string, window?: number): ClientHttp2Session {
   const settings = window === undefined ? {} : { settings: { initialWindowSize: window } };
   const session = connect(new URL(gateway.url).origin, { ca, ...settings });
   session.on('error', () => undefined);
