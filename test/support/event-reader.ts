@@ -69,8 +69,8 @@ export class EventReader {
   }
 
   /** Opens a stream over an HTTP/2 session. */
-  static async over(session: ClientHttp2Session, path: string): Promise<EventReader> {
-    const stream = session.request({ ':path': path, accept: 'text/event-stream' });
+  static async over(session: ClientHttp2Session, path: string, more: IncomingHttpHeaders = {}): Promise<EventReader> {
+    const stream = session.request({ ':path': path, accept: 'text/event-stream', ...more });
     const [headers] = (await once(stream, 'response')) as [IncomingHttpHeaders & { readonly ':status'?: number }];
     return new EventReader(stream, headers[':status'], headers);
   }

@@ -1,5 +1,7 @@
 /** Bytes to a port and back: for requests that no HTTP client would send. */
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import type { Ending } from './temporary-folder.ts';
 
 /** Writes `bytes`, waits until the server ends the connection, and returns all received text. Ends after 5 s at most. */
 export function exchangeRaw(port: number, bytes: string | Buffer): Promise<string> {
@@ -15,6 +17,28 @@ export function exchangeRaw(port: number, bytes: string | Buffer): Promise<strin
     });
     socket.write(bytes);
   });
+}
+
+/** A connection of a test, and the bytes that it has received. */
+export interface RawClient {
+  readonly socket: Socket;
+  /** So far. */
+  readonly text: () => string;
+  /** Resolves with all of them when the server ends the connection, or it is reset. */
+  readonly received: Promise<string>;
+}
+
+/** Connects, with TLS where there is a `ca`. The client's own end closes nothing; the test's end does. */
+export function rawClient(t: Ending, port: number, ca?: string): RawClient {
+  const to = { host: '127.0.0.1', port, allowHalfOpen: true, noDelay: true };
+  const socket: Socket = ca === undefined ? connect(to) : connectTls({ ...to, ca });
+  t.after(() => socket.destroy());
+  socket.on('error', () => undefined);
+  let text = '';
+  socket.on('data', (chunk: Buffer) => (text += chunk.toString('latin1')));
+  socket.once('end', () => socket.destroy());
+  const received = new Promise<string>((resolve) => socket.once('close', () => resolve(text)));
+  return { socket, text: () => text, received };
 }
 
 /** One answer of a connection. */

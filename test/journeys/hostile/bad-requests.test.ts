@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect } from 'node:net';
 import { after, beforeEach, test } from 'node:test';
 import { askExplain } from '../../support/admin.ts';
 import { nodeAndGateway } from '../../support/gateway.ts';
 import { assertSpecified, testHostile } from '../../support/hostile.ts';
 import { accessConfig, planConfig } from '../../support/keys.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
-import { answersIn, exchangeRaw } from '../../support/raw-http.ts';
+import { answersIn, exchangeRaw, rawClient } from '../../support/raw-http.ts';
 import { submission } from '../../support/submission.ts';
 import { askH1, askH2, authority, h2Session, type Asked } from '../../support/tls.ts';
 
@@ -118,24 +117,18 @@ test('an absolute target is read as its path', async () => {
   assert.equal(node.reads, 1);
 });
 
-const broken = 'hello\r\n\r\n';
-
-test('bytes that are no HTTP are refused behind an answer under way, never within it', async () => {
+test('bytes that are no HTTP are refused behind an answer under way, never within it', async (t) => {
   // Too large to be read whole first.
   const body = JSON.stringify(' '.repeat(200_000));
   node.faults.add({ kind: 'answer', status: 200, body, headers: ledgerHeaders({ version: 900n, chainId: 1 }) });
   node.faults.add({ kind: 'slow body', chunkBytes: 20_000, everyMs: 20 });
   const path = '/v1/accounts/0x1?ledger_version=600&x=1';
-  const socket = connect(gateway.port, '127.0.0.1');
-  socket.on('error', () => undefined);
+  const { socket, received } = rawClient(t, gateway.port);
   socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
-  let received = String((await once(socket, 'data'))[0]);
-  socket.on('data', (chunk) => (received += String(chunk)));
+  await once(socket, 'data');
+  socket.write('hello\r\n\r\n');
 
-  socket.write(broken);
-  await once(socket, 'close');
-
-  const answers = answersIn(received);
+  const answers = answersIn(await received);
   assert.deepEqual(
     answers.map(({ status }) => status),
     [200, 400],

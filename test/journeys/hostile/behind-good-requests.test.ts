@@ -1,15 +1,13 @@
 // RFC 9112 9.3.2: the gateway answers complete requests in order, refuses the bytes behind them, then closes.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
 import { after, test, type TestContext } from 'node:test';
-import { connect as connectTls } from 'node:tls';
 import { purge } from '../../support/admin.ts';
 import { eventually, until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { testGateway, type TestGateway, type TestGatewayOptions } from '../../support/gateway.ts';
+import { testGateway, type TestGatewayOptions } from '../../support/gateway.ts';
 import { assertSpecified } from '../../support/hostile.ts';
-import { answersIn } from '../../support/raw-http.ts';
+import { answersIn, rawClient } from '../../support/raw-http.ts';
 import { submission } from '../../support/submission.ts';
 import type { Ending } from '../../support/temporary-folder.ts';
 import { askH1, authority } from '../../support/tls.ts';
@@ -228,7 +226,7 @@ async function slowWorld(t: TestContext, way: Way, times?: TestGatewayOptions['t
     node,
     gateway,
     ask,
-    open: () => open(t, gateway, way === 'under TLS' ? root.ca : undefined),
+    open: () => rawClient(t, gateway.port, way === 'under TLS' ? root.ca : undefined),
     /** Releases the answers once the node has this many requests; the fast path sends them one by one. */
     async release(asked: number): Promise<void> {
       if (!isFast(way)) await reads(node, asked);
@@ -243,24 +241,6 @@ function reads(node: FakeNode, asked: number): Promise<number> {
     () => Promise.resolve(node.reads),
     (count) => count >= asked,
   );
-}
-
-/** A connection; `received` resolves with all its bytes once it ends. */
-function open(t: TestContext, { port }: TestGateway, ca: string | undefined) {
-  const to = { host: '127.0.0.1', port, allowHalfOpen: true };
-  const socket: Socket = ca === undefined ? connect(to) : connectTls({ ...to, ca });
-  t.after(() => socket.destroy());
-  socket.on('error', () => undefined);
-  let text = '';
-  socket.on('data', (chunk) => (text += String(chunk)));
-  const received = new Promise<string>((resolve) => {
-    socket.once('end', () => {
-      resolve(text);
-      socket.destroy();
-    });
-    socket.once('close', () => resolve(text));
-  });
-  return { socket, received };
 }
 
 function assertAnswers(received: string, statuses: readonly number[]): void {

@@ -1,16 +1,14 @@
 // Clients that are slow, read nothing, or exhaust connections.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { constants, type IncomingHttpHeaders } from 'node:http2';
 import { connect, type Socket } from 'node:net';
-import { test, type TestContext } from 'node:test';
+import { after, test, type TestContext } from 'node:test';
 import { EventReader, testStreams } from '../../support/event-reader.ts';
 import { until } from '../../support/eventually.ts';
-import { fakeNode } from '../../support/fake-node.ts';
-import { nodeAndGateway, testGateway, type TestGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, type TestGateway } from '../../support/gateway.ts';
 import { heldBytes } from '../../support/heap.ts';
 import { assertSpecified } from '../../support/hostile.ts';
-import { answersIn, exchangeRaw } from '../../support/raw-http.ts';
+import { answersIn, exchangeRaw, rawClient } from '../../support/raw-http.ts';
 import { authority, h2Session } from '../../support/tls.ts';
 
 const json = 'Content-Type: application/json\r\n';
@@ -21,32 +19,8 @@ const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: a\r\n\r
 const ahead = (count: number): string =>
   Array.from({ length: count }, (_, index) => get(`/v1/accounts/0x1?ledger_version=${index}&x=1`)).join('');
 
-/** A connection that stays open until the test or the gateway ends it. */
-function openSocket(t: TestContext, { port }: TestGateway): Socket {
-  const socket = connect(port, '127.0.0.1');
-  socket.on('error', () => undefined);
-  t.after(() => socket.destroy());
-  return socket;
-}
-
-/** Resolves when the connection ends or resets. */
-function ended(socket: Socket): Promise<void> {
-  return new Promise((resolve) => socket.once('close', () => resolve()));
-}
-
-/** Sends `bytes` one by one, repeatedly; resolves with the bytes received until the gateway ends the connection. */
-async function drip(socket: Socket, bytes: string): Promise<string> {
-  let received = '';
-  socket.on('data', (chunk) => (received += String(chunk)));
-  let sent = 0;
-  const timer = setInterval(() => {
-    socket.write(bytes.charAt(sent) || 'a');
-    sent += 1;
-  }, 10);
-  await ended(socket);
-  clearInterval(timer);
-  return received;
-}
+/** The deadlines of its clients come soon; for the tests that wait for one. */
+const hasty = await nodeAndGateway({ after }, { times: { headMs: 200, requestMs: 300, checkMs: 20 } });
 
 const slow: readonly (readonly [title: string, bytes: string])[] = [
   ['a target', 'GET /v1/'],
@@ -62,25 +36,21 @@ const slow: readonly (readonly [title: string, bytes: string])[] = [
 
 for (const [title, start] of slow) {
   test(`${title} sent byte by byte gets 408 at its deadline, and reaches no node`, async (t) => {
-    const node = await fakeNode(t, { head: 900n });
-    const times = { headMs: 200, requestMs: 300, checkMs: 20 };
-    const gateway = await testGateway(t, { full: [node], times });
-    const socket = openSocket(t, gateway);
+    const { socket, received } = rawClient(t, hasty.gateway.port);
     socket.write(start);
-
     // Other digits of a size would exceed 64 bits in the end.
-    const [answer] = answersIn(await drip(socket, '0'.repeat(1_000)));
+    const dripping = setInterval(() => socket.write('0'), 10);
+    const [answer] = answersIn(await received);
+    clearInterval(dripping);
 
     assert.equal(answer?.status, 408);
     assertSpecified(answer);
-    assert.equal(node.reads, 0);
+    assert.equal(hasty.node.reads, 0);
   });
 }
 
-test('a connection without a byte is closed at its deadline', async (t) => {
-  const { gateway } = await nodeAndGateway(t, { times: { headMs: 100, checkMs: 20 } });
-
-  const received = await exchangeRaw(gateway.port, '');
+test('a connection without a byte is closed at its deadline', async () => {
+  const received = await exchangeRaw(hasty.gateway.port, '');
 
   assert.ok(received === '' || received.startsWith('HTTP/1.1 408 '), received);
 });
@@ -90,7 +60,7 @@ test('a client that reads none of its answers loses the connection', async (t) =
   const target = '/v1/accounts/0x1/resource/0x1::ledgergate_sample::Padded3000000?ledger_version=';
   // A malformed answer becomes a short error, which every client reads.
   assert.equal((await gateway.get(`${target.slice(3)}600`)).text.length, 3_000_000);
-  const socket = openSocket(t, gateway);
+  const { socket } = rawClient(t, gateway.port);
   socket.pause();
   const connections = () => gateway.metric('ledgergate_http_connections');
   const asked = node.log.next(({ url }) => url.includes('Padded'));
@@ -109,13 +79,11 @@ async function twoPipelines(t: TestContext, fastPath: boolean) {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   t.after(() => release());
   node.fault = { kind: 'hold', until: released };
-  const polite = openSocket(t, gateway);
-  let received = '';
-  polite.on('data', (chunk) => (received += String(chunk)));
-  polite.write(ahead(100));
-  const flood = openSocket(t, gateway);
+  const polite = rawClient(t, gateway.port);
+  polite.socket.write(ahead(100));
+  const { socket: flood } = rawClient(t, gateway.port);
   flood.write(ahead(2_000));
-  return { node, gateway, polite, received: () => received, flood, release };
+  return { node, gateway, received: polite.text, flood, release };
 }
 
 for (const [fastPath, most] of [
@@ -193,14 +161,11 @@ const left = (gateway: TestGateway) =>
   gateway.metric('ledgergate_streams_closed_total{kind="transactions",reason="client"}');
 
 /** A stream over a plain socket, with its first event read. */
-async function rawStream(gateway: TestGateway, head = `GET ${path} HTTP/1.1`) {
-  const socket: Socket = connect({ port: gateway.port, host: '127.0.0.1', allowHalfOpen: true });
-  let text = '';
-  socket.setEncoding('latin1').on('data', (piece: string) => (text += piece));
-  socket.on('error', () => undefined);
+async function rawStream(t: TestContext, gateway: TestGateway, head = `GET ${path} HTTP/1.1`) {
+  const { socket, text } = rawClient(t, gateway.port);
   socket.write(`${head}\r\nHost: here\r\nAccept: ${accept}\r\n\r\n`);
-  await until(() => text.includes('id: 900\n'));
-  return { socket, read: () => text, close: () => socket.destroy() };
+  await until(() => text().includes('id: 900\n'));
+  return { socket, read: text, close: () => socket.destroy() };
 }
 
 testStreams('a stream has the same head and events over HTTP/1.1, HTTP/1.0, TLS and HTTP/2', async (t, track) => {
@@ -214,16 +179,13 @@ testStreams('a stream has the same head and events over HTTP/1.1, HTTP/1.0, TLS 
     track(EventReader.open(`${secure.gateway.url}/transactions?start=898`, { origin }, { ca: ca.ca })),
   ]);
   const session = await h2Session(t, new URL(secure.gateway.url).origin, ca.ca);
-  const stream = session.request({ ':path': path, accept, origin });
-  const [h2] = (await once(stream, 'response')) as [IncomingHttpHeaders];
-  let text = '';
-  stream.setEncoding('utf8').on('data', (piece: string) => (text += piece));
-  await Promise.all([h1.shows('id: 900\n'), h1s.shows('id: 900\n'), until(() => text.includes('id: 900\n'))]);
+  const h2 = await track(EventReader.over(session, path, { origin }));
+  const readers = [h1, h1s, h2];
+  await Promise.all(readers.map((reader) => reader.shows('id: 900\n')));
 
-  const events = [h1.text, h1s.text, text].map((all) => all.slice(all.indexOf('id:')));
-  for (const all of [h1.text, h1s.text, text]) assert.match(all, whole);
-  assert.equal(new Set(events).size, 1);
-  for (const headers of [h1.headers, h1s.headers, h2]) {
+  assert.equal(new Set(readers.map(({ text }) => text.slice(text.indexOf('id:')))).size, 1);
+  for (const { headers, text } of readers) {
+    assert.match(text, whole);
     assert.equal(headers['content-type'], 'text/event-stream; charset=utf-8');
     assert.equal(headers['cache-control'], 'no-store');
     assert.equal(headers['x-accel-buffering'], 'no');
@@ -233,12 +195,12 @@ testStreams('a stream has the same head and events over HTTP/1.1, HTTP/1.0, TLS 
     assert.equal(headers['content-length'], undefined);
     assert.equal(headers['x-node-ledger-version'], '900');
   }
-  const old = await track(rawStream(plain.gateway, `GET ${path} HTTP/1.0`));
+  const old = await track(rawStream(t, plain.gateway, `GET ${path} HTTP/1.0`));
   assert.match(old.read(), /^HTTP\/1\.1 200 OK\r\n/);
   assert.match(old.read(), /\r\nConnection: close\r\n/);
   assert.match(old.read().slice(old.read().indexOf('\r\n\r\n') + 4), whole);
 
-  stream.close(constants.NGHTTP2_CANCEL);
+  h2.close();
   h1s.close();
   await until(async () => (await left(secure.gateway)) === 2);
   assert.equal(await open(secure.gateway), 0);
@@ -273,7 +235,7 @@ testStreams(
     const hit = '/v1/accounts/0x1/module/coin?ledger_version=5';
     await gateway.get(hit.slice('/v1'.length));
     const first = `GET ${hit} HTTP/1.1\r\nHost: here\r\n\r\n`;
-    const { socket, read } = await track(rawStream(gateway, `${first}GET ${path} HTTP/1.1`));
+    const { socket, read } = await track(rawStream(t, gateway, `${first}GET ${path} HTTP/1.1`));
     assert.deepEqual(read().match(/Content-Type: [a-z/-]+/g), [
       'Content-Type: application/json',
       'Content-Type: text/event-stream',
@@ -296,7 +258,7 @@ testStreams(
       (socket) => socket.destroy(),
     ];
     for (const [index, leave] of leaves.entries()) {
-      const { socket } = await track(rawStream(gateway));
+      const { socket } = await track(rawStream(t, gateway));
       const refused = await gateway.get('/transactions?start=898', { accept });
       assert.equal(refused.status, 503);
       assert.match(refused.text, /too many event streams are open/);
@@ -338,9 +300,8 @@ testStreams(
     const { node, gateway } = await nodeAndGateway(t, { config });
     const watched = '/accounts/0x5a000001/resource/0x1::ledgergate_sample::Padded500000';
     const good = await track(EventReader.open(gateway.url + watched));
-    const slow = connect(gateway.port, '127.0.0.1');
-    t.after(() => slow.destroy());
-    slow.on('error', () => undefined).pause();
+    const { socket: slow, received } = rawClient(t, gateway.port);
+    slow.pause();
     slow.write(`GET /v1${watched} HTTP/1.1\r\nHost: here\r\nAccept: ${accept}\r\n\r\n`);
     const cut = () => gateway.metric('ledgergate_streams_closed_total{kind="changes",reason="slow"}');
     await until(async () => (await gateway.metric('ledgergate_streams{kind="changes"}')) === 2);
@@ -350,12 +311,8 @@ testStreams(
       assert.ok(head < 960, 'the kernel takes no 30 MB');
       node.clock.advance(1n);
     }
-    let text = '';
-    slow
-      .setEncoding('latin1')
-      .on('data', (piece: string) => (text += piece))
-      .resume();
-    await once(slow, 'close');
+    slow.resume();
+    const text = await received;
     const ids = [...text.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id));
     assert.deepEqual(
       ids,
