@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { after, test, type TestContext } from 'node:test';
 import { purge } from '../../support/admin.ts';
 import { eventually, until } from '../../support/eventually.ts';
-import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { testGateway, type TestGatewayOptions } from '../../support/gateway.ts';
+import type { FakeNode } from '../../support/fake-node.ts';
+import { nodeAndGateway, type TestGatewayOptions } from '../../support/gateway.ts';
 import { assertSpecified } from '../../support/hostile.ts';
 import { answersIn, rawClient } from '../../support/raw-http.ts';
 import { submission } from '../../support/submission.ts';
@@ -85,9 +85,8 @@ const root = authority({ after });
 const certified = root.certify('gateway');
 
 async function worldOf(t: Ending, way: Way, times: TestGatewayOptions['times'] = {}) {
-  const node = await fakeNode(t, { head: 900n });
   const listen = way === 'under TLS' ? { tls: certified } : { fastPath: isFast(way) };
-  const gateway = await testGateway(t, { full: [node], config: { listen }, times });
+  const { node, gateway } = await nodeAndGateway(t, { config: { listen }, times });
   const ca = way === 'under TLS' ? root.ca : undefined;
   return { node, gateway, ask: (path: string) => askH1(new URL(gateway.url).origin, { path }, ca) };
 }

@@ -1,14 +1,12 @@
 // Request framing: every form in which two readers of one connection find different ends.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { after, test, type TestContext } from 'node:test';
-import { connect as connectTls } from 'node:tls';
-import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway, type TestGatewayOptions } from '../../support/gateway.ts';
+import { nodeAndGateway, type TestGatewayOptions } from '../../support/gateway.ts';
 import { testHostile } from '../../support/hostile.ts';
 import { accessConfig } from '../../support/keys.ts';
-import { answersIn } from '../../support/raw-http.ts';
+import { answersIn, rawClient, type RawClient } from '../../support/raw-http.ts';
 import { submission } from '../../support/submission.ts';
 import type { Ending } from '../../support/temporary-folder.ts';
 import { authority, h2Session } from '../../support/tls.ts';
@@ -190,10 +188,9 @@ const refusals: readonly (readonly [title: string, target: string, headers: stri
 type Way = 'plain' | 'TLS';
 const root = authority({ after });
 
-async function gatewayOf(t: Ending, way: Way, options: Pick<TestGatewayOptions, 'access'> = {}) {
-  const node = await fakeNode(t, { head: 900n });
+function gatewayOf(t: Ending, way: Way, options: Pick<TestGatewayOptions, 'access'> = {}) {
   const listen = way === 'plain' ? {} : { tls: root.certify('gateway') };
-  return { node, gateway: await testGateway(t, { full: [node], config: { listen }, ...options }) };
+  return nodeAndGateway(t, { config: { listen }, ...options });
 }
 
 /** For the tests without keys, one after the other. */
@@ -203,22 +200,15 @@ async function worldOf(t: TestContext, way: Way, options?: Pick<TestGatewayOptio
   const { node, gateway } = options === undefined ? open[way] : await gatewayOf(t, way, options);
   node.faults.clear();
   node.log.clear();
-  const connectTo = (): Socket => {
-    const to = { host: '127.0.0.1', port: gateway.port };
-    const socket = way === 'plain' ? connect(to) : connectTls({ ...to, ca: root.ca });
-    t.after(() => socket.destroy());
-    return socket;
-  };
+  const client = (): RawClient => rawClient(t, gateway.port, way === 'plain' ? undefined : root.ca);
   return {
     node,
     origin: new URL(gateway.url).origin,
-    open: connectTo,
+    open: () => client().socket,
     /** Sends `bytes`; resolves with all bytes until the gateway ends the connection. */
-    async sayAll(bytes: string): Promise<string> {
-      const socket = connectTo();
+    sayAll(bytes: string): Promise<string> {
+      const { socket, received } = client();
       socket.write(bytes);
-      let received = '';
-      for await (const chunk of socket) received += String(chunk);
       return received;
     },
   };
