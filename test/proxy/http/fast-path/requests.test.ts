@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
-import { text } from 'node:stream/consumers';
 import { test, type TestContext } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { startServing } from '../../../../src/gateway/serving.ts';
@@ -18,7 +17,7 @@ import { heldBytes } from '../../../support/heap.ts';
 import { accessConfig, keysFile, planConfig } from '../../../support/keys.ts';
 import { ledgerHeaders } from '../../../support/ledger-info.ts';
 import { listen } from '../../../support/listen.ts';
-import { answersIn, exchangeRaw } from '../../../support/raw-http.ts';
+import { answersIn, exchangeRaw, rawClient, type RawClient } from '../../../support/raw-http.ts';
 import { submission } from '../../../support/submission.ts';
 
 const count = 400;
@@ -118,10 +117,10 @@ function post(target: string, length: number): string {
 }
 
 /** Statuses of the answers to `bytes`, which the client's FIN follows. */
-async function statusesOf(port: number, bytes: string): Promise<readonly number[]> {
-  const socket = connect({ port, host: '127.0.0.1' });
+async function statusesOf(t: TestContext, port: number, bytes: string): Promise<readonly number[]> {
+  const { socket, received } = rawClient(t, port);
   socket.end(bytes, 'latin1');
-  return answersIn(await text(socket)).map(({ status }) => status);
+  return answersIn(await received).map(({ status }) => status);
 }
 
 for (const fastPath of [true, false]) {
@@ -134,7 +133,7 @@ for (const fastPath of [true, false]) {
     await gateway.get(hit.slice(3));
     const ahead = `GET ${hit} HTTP/1.1\r\nHost: a\r\n\r\n${post(view, 65_500)}`;
 
-    assert.deepEqual(await statusesOf(gateway.port, ahead.padEnd(65_536, 'x')), [200, 400]);
+    assert.deepEqual(await statusesOf(t, gateway.port, ahead.padEnd(65_536, 'x')), [200, 400]);
   });
 
   test(`a line feed moved from the body into the target is no name of a cached view, ${by} the fast path`, async (t) => {
@@ -145,9 +144,9 @@ for (const fastPath of [true, false]) {
       const headers = { 'content-type': 'application/json' };
       assert.equal((await gateway.send('POST', view.slice(3), { headers, body: cached })).status, 200);
     }
-    assert.deepEqual(await statusesOf(gateway.port, post(view, cached.length) + cached), [200]);
+    assert.deepEqual(await statusesOf(t, gateway.port, post(view, cached.length) + cached), [200]);
 
-    assert.deepEqual(await statusesOf(gateway.port, post(`${view}\n{`, rest.length) + rest), [400]);
+    assert.deepEqual(await statusesOf(t, gateway.port, post(`${view}\n{`, rest.length) + rest), [400]);
   });
 }
 
@@ -156,11 +155,8 @@ async function connectionsOf(fastPath: boolean, t: TestContext, bytes: string, i
   const { node, gateway } = await nodeAndGateway(t, { config: { listen: { fastPath } } });
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route === 'submit' });
-  const socket = connect({ port: gateway.port, host: '127.0.0.1', allowHalfOpen: true });
-  t.after(() => socket.destroy());
-  let received = '';
+  const { socket, text } = rawClient(t, gateway.port);
   const first = node.log.next(({ route }) => route === 'submit');
-  socket.on('data', (chunk) => (received += String(chunk)));
   socket.write(bytes, 'latin1');
   if (isHalfClosed) {
     await first;
@@ -170,8 +166,8 @@ async function connectionsOf(fastPath: boolean, t: TestContext, bytes: string, i
   }
   release();
   const expected = bytes.split('HTTP/1.1').length - 1;
-  await until(() => answersIn(received).length === expected);
-  return answersIn(received).map(({ head }) => /^Connection: (.*)\r$/im.exec(head)?.[1]);
+  await until(() => answersIn(text()).length === expected);
+  return answersIn(text()).map(({ head }) => /^Connection: (.*)\r$/im.exec(head)?.[1]);
 }
 
 test('the answer to a submission behind whose bytes the client ends its side: close, and keep-alive of the server', async (t) => {
@@ -215,23 +211,8 @@ const body = JSON.stringify({
 });
 const head = `POST /v1/view?ledger_version=800 HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
 const handovers = 'ledgergate_fast_path_handovers_total';
+const onFastPath = { config: { listen: { fastPath: true } } } as const;
 const held = 'ledgergate_http_body_bytes';
-
-function open(t: TestContext, port: number): Socket {
-  const socket = connect({ port, host: '127.0.0.1', noDelay: true });
-  t.after(() => socket.destroy());
-  return socket;
-}
-
-/** Resolves to what has come once it holds `count` answers. */
-async function answers(socket: Socket, count: number) {
-  let received = '';
-  for await (const chunk of socket as AsyncIterable<Buffer>) {
-    received += chunk.toString('latin1');
-    if (received.split('HTTP/1.1 ').length > count && received.endsWith('}')) break;
-  }
-  return answersIn(received);
-}
 
 async function write(socket: Socket, bytes: string): Promise<void> {
   await new Promise<void>((resolve) => socket.write(bytes, () => resolve()));
@@ -243,12 +224,11 @@ for (const [title, piece] of [
   ['in pieces', 7_000],
 ] as const) {
   test(`a body of 60 kB that comes ${title} is answered on the fast path, and counted until then`, async (t) => {
-    const node = await fakeNode(t, { head: 900n });
-    const gateway = await testGateway(t, { full: [node], config: { listen: { fastPath: true } } });
+    const { node, gateway } = await nodeAndGateway(t, onFastPath);
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     t.after(() => release());
     node.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route === 'view' });
-    const socket = open(t, gateway.port);
+    const { socket } = rawClient(t, gateway.port);
     const bytes = head + body;
     const received = once(socket, 'data') as Promise<[Buffer]>;
 
@@ -266,9 +246,8 @@ for (const [title, piece] of [
 }
 
 test('a body of 60 kB whose client hangs up frees its memory', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { listen: { fastPath: true } } });
-  const socket = open(t, gateway.port);
+  const { gateway } = await nodeAndGateway(t, onFastPath);
+  const { socket } = rawClient(t, gateway.port);
   socket.write(head + body.slice(0, 50_000));
   await until(async () => (await gateway.metric(held)) > 0);
 
@@ -278,10 +257,8 @@ test('a body of 60 kB whose client hangs up frees its memory', async (t) => {
 });
 
 test('a body of 60 kB that does not arrive in time is answered 408', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const times = { headMs: 200, requestMs: 200, checkMs: 20 };
-  const gateway = await testGateway(t, { full: [node], times, config: { listen: { fastPath: true } } });
-  const socket = open(t, gateway.port);
+  const { gateway } = await nodeAndGateway(t, { ...onFastPath, times: { headMs: 200, requestMs: 200, checkMs: 20 } });
+  const { socket } = rawClient(t, gateway.port);
   socket.write(head + body.slice(0, 50_000));
 
   const [answer] = (await once(socket, 'data')) as [Buffer];
@@ -297,24 +274,24 @@ test('when memory for bodies is short, an arriving body is answered 503, its res
   // With so many processes, the share of this one is the least: 8 MiB for all bodies.
   const serving = await startServing(config, { processes: 1_000 });
   t.after(() => serving.close());
-  const sockets = Array.from({ length: 150 }, () => open(t, serving.port));
+  const clients = Array.from({ length: 150 }, () => rawClient(t, serving.port));
   const sent = 58_000;
 
-  const refused = await new Promise<Socket>((resolve) => {
-    for (const socket of sockets) {
-      socket.once('readable', () => resolve(socket));
-      socket.write(head + body.slice(0, sent));
+  const { socket: refused, text } = await new Promise<RawClient>((resolve) => {
+    for (const client of clients) {
+      client.socket.once('data', () => resolve(client));
+      client.socket.write(head + body.slice(0, sent));
     }
   });
-  const received = answers(refused, 2);
   await write(refused, body.slice(sent, 59_000));
   // The rest of a body is no request, even if it looks like one.
   await write(refused, 'GET /v1/spec HTTP/1.1\r\nHost: a\r\n\r\n'.padEnd(body.length - 59_000, ' '));
   await write(refused, 'GET /v1/nowhere/%zz HTTP/1.1\r\nHost: a\r\n\r\n');
 
-  const statuses = (await received).map(({ status }) => status);
+  await until(() => text().split('HTTP/1.1 ').length > 2 && text().endsWith('}'));
   // A drain would wait for the other bodies.
-  for (const socket of sockets) socket.destroy();
+  for (const { socket } of clients) socket.destroy();
+  const statuses = answersIn(text()).map(({ status }) => status);
   assert.deepEqual(statuses, [503, 400]);
   const metrics = await serving.registry.metrics();
   assert.match(metrics, /^ledgergate_fast_path_handovers_total 0$/m);
@@ -420,8 +397,7 @@ test('a request that is refused whatever its body gets its answer ahead of the b
     ['/v1//transactions', 'application/json', 400],
   ] as const;
   for (const [target, type, status] of rows) {
-    const socket = connect(gateway.port, '127.0.0.1');
-    t.after(() => socket.destroy());
+    const { socket } = rawClient(t, gateway.port);
     socket.write(`POST ${target} HTTP/1.1\r\nHost: a\r\nContent-Type: ${type}\r\nContent-Length: 100\r\n\r\n{`);
     const [answer] = (await once(socket, 'data')) as [Buffer];
     assert.match(answer.toString(), new RegExp(`^HTTP/1\\.1 ${status} `), target);
@@ -448,8 +424,7 @@ test('a node waits while its client reads nothing, and ends its answer once the 
   });
   const url = `http://127.0.0.1:${await listen(t, server)}/v1`;
   const gateway = await testGateway(t, { full: [{ url }], config: { listen: { fastPath: true } } });
-  const socket = connect(gateway.port, '127.0.0.1');
-  t.after(() => socket.destroy());
+  const { socket } = rawClient(t, gateway.port);
   socket.write(request('GET', list));
   await once(socket, 'data');
   socket.pause();

@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { until } from '../../../support/eventually.ts';
 import { testGateway } from '../../../support/gateway.ts';
 import { ledgerHeaders } from '../../../support/ledger-info.ts';
 import { listen } from '../../../support/listen.ts';
-import { answersIn } from '../../../support/raw-http.ts';
+import { answersIn, rawClient } from '../../../support/raw-http.ts';
 
 const ledger = { ...ledgerHeaders({ version: 900n, chainId: 1 }), 'content-type': 'application/json' };
 
@@ -43,11 +43,7 @@ for (const bytes of [300, 20_000]) {
     });
     const url = `http://127.0.0.1:${await listen(t, server)}/v1`;
     const gateway = await testGateway(t, { full: [{ url }, { url }], config: { listen: { fastPath: true } } });
-    const socket = connect({ port: gateway.port, host: '127.0.0.1', noDelay: true });
-    t.after(() => socket.destroy());
-    let received = '';
-    const onData = (chunk: Buffer): void => void (received += chunk.toString('latin1'));
-    socket.on('data', onData);
+    const { socket, text } = rawClient(t, gateway.port);
 
     socket.write(view('A', bytes));
     await until(() => bodies.length === 1);
@@ -56,8 +52,7 @@ for (const bytes of [300, 20_000]) {
     // By then the gateway has read them.
     for (let count = 0; count < 3; count += 1) await gateway.get('/a//b');
     fail();
-    await until(() => received.split('HTTP/1.1 200').length === 4 && received.endsWith('"]'));
-    socket.off('data', onData);
+    await until(() => text().split('HTTP/1.1 200').length === 4 && text().endsWith('"]'));
 
     const first = bodies.map((body) => [body.length, ...new Set(body)]);
     assert.deepEqual(
@@ -65,7 +60,7 @@ for (const bytes of [300, 20_000]) {
       ['A', 'A', 'B', 'C'].map((letter) => [bytes, letter]),
     );
     assert.deepEqual(
-      answersIn(received).map(({ body }) => body),
+      answersIn(text()).map(({ body }) => body),
       ['["A"]', '["B"]', '["C"]'],
     );
     // The keys of memory and of the target cache are of the same bytes.

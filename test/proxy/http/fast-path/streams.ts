@@ -120,7 +120,10 @@ export function makeKeyedStream(seed: number): ClientStream {
       .replace('Host: 127.0.0.1\r\n', (host) => host + keyLines(random))
       .replace('ledger_version=1001', random.chance(30) ? `key=${streamKeys.all.text}` : 'ledger_version=1001');
   }
-  const bytes = Buffer.from(mutated(random, text) + last.replace('Host', `Authorization: Bearer ${streamKeys.all.text}\r\nHost`), 'latin1');
+  const bytes = Buffer.from(
+    mutated(random, text) + last.replace('Host', `Authorization: Bearer ${streamKeys.all.text}\r\nHost`),
+    'latin1',
+  );
   return { bytes, pieces: split(random, bytes) };
 }
 
