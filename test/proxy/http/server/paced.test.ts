@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { connect, type Socket } from 'node:net';
+import { connect } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { connect as connectTls, type TLSSocket } from 'node:tls';
+import type { TLSSocket } from 'node:tls';
 import { paceInput } from '../../../../src/proxy/http/server/paced-input.ts';
 import { TurnShares } from '../../../../src/proxy/http/server/turn-shares.ts';
 import { until } from '../../../support/eventually.ts';
@@ -12,7 +12,7 @@ import type { FakeNode } from '../../../support/fake-node.ts';
 import { nodeAndGateway, probeAt, patient, type TestGateway } from '../../../support/gateway.ts';
 import { frame, headOf } from '../../../support/h2-frames.ts';
 import { listen } from '../../../support/listen.ts';
-import { answersIn } from '../../../support/raw-http.ts';
+import { answersIn, rawClient } from '../../../support/raw-http.ts';
 import { askH1, authority, askH2, h2Session, tlsSocket } from '../../../support/tls.ts';
 
 const count = 400;
@@ -40,14 +40,11 @@ for (const [way, lines] of ways) {
       await askH1(origin, { path: `/v1${probeAt(versionOf(at))}` }, root?.ca);
     }
     const before = node.reads;
-    const tcp = connect(gateway.port, '127.0.0.1');
-    const socket = root === undefined ? tcp : connectTls({ socket: tcp, ca: root.ca, ALPNProtocols: ['http/1.1'] });
-    const received = receive(t, socket);
+    const { socket, text } = rawClient(t, gateway.port, root?.ca);
     for (let at = 0; at < count; at += 1) socket.write(requestOf(at, lines));
-    await until(() => received().split('HTTP/1.1 200 ').length > count);
-    await until(() => received().endsWith('}'));
+    await until(() => text().split('HTTP/1.1 200 ').length > count && text().endsWith('}'));
 
-    const answered = answersIn(received()).map(({ body }) => body);
+    const answered = answersIn(text()).map(({ body }) => body);
     assert.deepEqual(
       answered.map((body) => Number(/"ledger_version":"(\d+)"/.exec(body)?.[1])),
       Array.from({ length: count }, (_, at) => versionOf(at)),
@@ -77,10 +74,9 @@ test('one read begins few requests in a turn, and those of another client are no
     if (!isOver) setImmediate(next);
   };
   setImmediate(next);
-  const received = receive(t, connect(port, '127.0.0.1'), (socket) => {
-    socket.write(`GET / HTTP/1.1\r\nHost: a\r\n${fields}\r\n`.repeat(20));
-  });
-  await until(() => answersIn(received()).length === 20);
+  const { socket, text } = rawClient(t, port);
+  socket.write(`GET / HTTP/1.1\r\nHost: a\r\n${fields}\r\n`.repeat(20));
+  await until(() => answersIn(text()).length === 20);
   isOver = true;
   // Two of a share, and the one that comes with the read.
   assert.ok(Math.max(...begun.values()) <= 3, JSON.stringify([...begun]));
@@ -99,20 +95,10 @@ for (const bytes of [100, 3_000_000]) {
     socket.pause();
     socket.write(`GET / HTTP/1.1\r\nHost: a\r\n${fields}\r\n`.repeat(60));
     await until(() => begun >= (bytes > 1_000 ? 1 : 60));
-    let received = 0;
-    socket.on('data', (chunk: Buffer) => (received += chunk.length)).resume();
-    await until(() => received >= 60 * bytes);
+    socket.resume();
+    await until(() => socket.bytesRead >= 60 * bytes);
     assert.equal(begun, 60);
   });
-}
-
-/** Everything the connection has received so far. */
-function receive(t: TestContext, socket: Socket, onConnect?: (socket: Socket) => void): () => string {
-  t.after(() => socket.destroy());
-  let received = '';
-  socket.on('data', (chunk) => (received += chunk.toString('latin1')));
-  socket.once('connect', () => onConnect?.(socket));
-  return () => received;
 }
 
 // Streams of HTTP/2 wait for their turn: reset ones cost nothing, and no other is lost.
