@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import type { TestContext } from 'node:test';
 import { createServer, type SecureContextOptions } from 'node:tls';
+import { join } from './delay-proxy.ts';
 import { listen } from './listen.ts';
 import type { Certified } from './tls.ts';
 
@@ -38,15 +39,7 @@ export async function tlsFront(
     const name: unknown = socket.getPeerCertificate().subject?.CN;
     if (typeof name === 'string') shown.add(name);
     if (typeof socket.servername === 'string') asked.add(socket.servername);
-    const upstream = connect(Number(target), '127.0.0.1');
-    socket.pipe(upstream).pipe(socket);
-    for (const [one, other] of [
-      [socket, upstream],
-      [upstream, socket],
-    ] as const) {
-      one.on('error', () => other.destroy());
-      one.on('close', () => other.destroy());
-    }
+    join(socket, connect(Number(target), '127.0.0.1'));
   });
   server.on('tlsClientError', () => (failed += 1));
   const port = await listen(t, server);

@@ -5,6 +5,7 @@ import { request as h1Request, type IncomingMessage } from 'node:http';
 import { connect as connectH2, type ClientHttp2Session, type IncomingHttpHeaders } from 'node:http2';
 import { request as h1sRequest } from 'node:https';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import type { TestContext } from 'node:test';
 import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls';
 import { defaultCiphers } from '../../src/config/schema/schema-parts.ts';
@@ -48,20 +49,10 @@ export function authority(t: Ending): Authority {
     folder,
     certifyUntil(name, end) {
       // Days are the least that `openssl x509` knows.
-      const lines = [
-        '[ca]',
-        'default_ca=it',
-        '[it]',
-        'database=index',
-        'new_certs_dir=.',
-        'serial=serial',
-        'default_md=sha256',
-      ];
+      const database = 'database=index\nnew_certs_dir=.\nserial=serial\nunique_subject=no';
+      const policy = 'default_md=sha256\npolicy=any\n[any]\ncommonName=supplied';
       writeFileSync(join(folder, 'index'), '');
-      writeFileSync(
-        join(folder, 'ca.cnf'),
-        `${lines.join('\n')}\nunique_subject=no\npolicy=any\n[any]\ncommonName=supplied\n`,
-      );
+      writeFileSync(join(folder, 'ca.cnf'), `[ca]\ndefault_ca=it\n[it]\n${database}\n${policy}\n`);
       openssl('req', ...key, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${name}`);
       const times = ['-startdate', utc(new Date(Date.now() - 60_000)), '-enddate', utc(end)];
       const by = ['-config', 'ca.cnf', '-cert', 'ca.crt', '-keyfile', 'ca.key', '-extfile', 'names', '-rand_serial'];
@@ -117,7 +108,7 @@ export function askH1(origin: string, asked: Asked, ca?: string): Promise<Told> 
       const pairs = rawHeaders.flatMap((name, at) =>
         at % 2 === 0 ? [[name.toLowerCase(), rawHeaders[at + 1] ?? ''] as const] : [],
       );
-      readAll(response).then((body) => resolve({ status, headers: pairs, body }), reject);
+      buffer(response).then((body) => resolve({ status, headers: pairs, body }), reject);
     });
     request.on('error', reject);
     request.end(body);
@@ -140,7 +131,7 @@ export function askH2(session: ClientHttp2Session, asked: Asked): Promise<Told> 
       const pairs = raw.flatMap((name, at) =>
         at % 2 === 0 && !name.startsWith(':') ? [[name, raw[at + 1] ?? ''] as const] : [],
       );
-      readAll(stream).then((body) => resolve({ status: Number(told[':status']), headers: pairs, body }), reject);
+      buffer(stream).then((body) => resolve({ status: Number(told[':status']), headers: pairs, body }), reject);
     });
     if (body !== undefined) stream.end(body);
   });
@@ -165,10 +156,4 @@ export function tlsSocket(t: TestContext, port: number, options: ConnectionOptio
     t.after(() => socket.destroy());
     socket.on('error', reject);
   });
-}
-
-async function readAll(stream: AsyncIterable<unknown>): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of stream) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks);
 }

@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
 import type { TestContext } from 'node:test';
 import { compileModule } from '../../src/encode/abi.ts';
 import { Address } from '../../src/ledger/type-tag.ts';
@@ -79,10 +80,9 @@ export class VectorNode {
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { url = '', method, headers } = request;
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const sent = await buffer(request);
     if (method === 'POST' && url === '/v1/transactions/encode_submission') {
-      const received = { body: Buffer.concat(chunks), headers };
+      const received = { body: sent, headers };
       this.encodes.push(received);
       const answer = await this.encode(received);
       if (answer === 'reset') request.socket.resetAndDestroy();

@@ -3,12 +3,12 @@
 // LEDGERGATE_HISTORY_OPERATIONS sets the number of operations; the figure of the project's claims is taken with 100000.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { nodeBalancer } from '../../support/balancer.ts';
 import { addresses, type Identity, type LifeOptions, live, type Seen } from '../../support/clients.ts';
 import { type ConfigSections, type GatewayProcess, gatewayProcess } from '../../support/gateway-process.ts';
 import { findStale, findViolations, leastBetween, type Observation, type Violation } from '../../support/history.ts';
 import { keysFile, testKey } from '../../support/keys.ts';
 import { laggingWorld, type World } from '../../support/lagging-world.ts';
-import { naiveProxy } from '../../support/naive-proxy.ts';
 import { startNginx, withoutNginx } from '../../support/nginx.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 
@@ -42,12 +42,12 @@ test('the checker finds a state that goes back and a write that is not seen, and
 
 test('a round-robin balancer in front of the same nodes breaks both promises', async (t) => {
   const world = await laggingWorld(t);
-  const proxy = await naiveProxy(t, world.nodes);
+  const { url } = await nodeBalancer(t, world.nodes);
 
   // A missed write is a matter of timing, so the clients go on until both violations occurred.
   const broken = new Set<string>();
   for (let round = 0; round < 80 && broken.size < 2; round += 1) {
-    const { history } = await live(t, world, { urls: [proxy.url], operations: 500 });
+    const { history } = await live(t, world, { urls: [url], operations: 500, shortLived: true });
     for (const { promise } of findViolations(history)) broken.add(promise);
   }
 

@@ -5,13 +5,12 @@ import { connect, Socket } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { test, type TestContext } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import type { GatewayError } from '../../../src/ledger/errors.ts';
 import { Bodies, type BodyLimits, type BodyReservation, Pieces } from '../../../src/proxy/http/bodies.ts';
 import { UnsentAnswers } from '../../../src/proxy/http/unsent-answers.ts';
 import { ByteBudget } from '../../../src/upstream/byte-budget.ts';
 import { until } from '../../support/eventually.ts';
+import { heldBytes } from '../../support/heap.ts';
 import { listen } from '../../support/listen.ts';
 
 /** A server that answers with a body's length, or the fault's status. */
@@ -27,9 +26,6 @@ async function bodyServer(t: TestContext, limits: BodyLimits) {
   const post = (bytes: number) => fetch(`http://127.0.0.1:${port}`, { method: 'POST', body: Buffer.alloc(bytes) });
   return { bodies, port, post };
 }
-
-setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as () => void;
 
 test('a hang-up frees the partial body', async (t) => {
   const server = await bodyServer(t, { maxHeldBytes: 1_000_000 });
@@ -47,17 +43,14 @@ test('a hang-up frees the partial body', async (t) => {
 test('a body sent byte by byte is complete, and takes no more memory than its bytes', async (t) => {
   const server = await bodyServer(t, {});
   const count = 300_000;
-  collect();
-  const before = process.memoryUsage();
+  const before = heldBytes() + process.memoryUsage().arrayBuffers;
   const socket = connect(server.port, '127.0.0.1');
   socket.write('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n');
   const chunks = Buffer.from('1\r\na\r\n'.repeat(count));
   socket.write(chunks);
   await until(() => server.bodies.heldBytes >= count);
 
-  collect();
-  const { heapUsed, arrayBuffers } = process.memoryUsage();
-  const taken = heapUsed + arrayBuffers - before.heapUsed - before.arrayBuffers - chunks.length;
+  const taken = heldBytes() + process.memoryUsage().arrayBuffers - before - chunks.length;
   socket.write('0\r\n\r\n');
   const [answer] = (await once(socket, 'data')) as [Buffer];
   socket.destroy();
@@ -70,14 +63,14 @@ test('a body sent byte by byte is complete, and takes no more memory than its by
 test('a piece keeps no more of the read that it is a part of than its bytes, as those of HTTP/2 are', async () => {
   const pieces = new Pieces();
   const count = 200;
-  collect();
+  heldBytes();
   const before = process.memoryUsage().arrayBuffers;
 
   for (let sent = 1; sent <= count; sent += 1) pieces.add(Buffer.allocUnsafeSlow(65_536).subarray(0, 4_200));
 
   // The collector frees buffers a moment later.
   await until(() => {
-    collect();
+    heldBytes();
     return process.memoryUsage().arrayBuffers - before < 3 * count * 4_200;
   }, 50);
   assert.equal(pieces.whole().length, count * 4_200);
