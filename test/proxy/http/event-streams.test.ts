@@ -154,23 +154,6 @@ test('Above 128 MiB of unread bytes in all, streams whose clients take nothing e
   }
 });
 
-test('A hang-up and a half-close end a stream', async (t) => {
-  const { port, read, opened, closed, pass } = await streamServer(t);
-  const answer = await read();
-  answer.destroy();
-  await until(async () => (await closed('client')) === 1);
-  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
-  t.after(() => socket.destroy());
-  socket.write('GET / HTTP/1.1\r\nhost: here\r\n\r\n');
-  await once(socket, 'data');
-  const stream = opened[1] as EventStream;
-  // The server of this test has no `onHalfClose`; its socket ends as that one's does.
-  socket.end();
-  await until(() => !stream.isOpen);
-  pass(1);
-  assert.equal(await closed('client'), 2);
-});
-
 test('A source that learns of the end late learns of it all the same', async (t) => {
   const { read, opened } = await streamServer(t);
   await read();
