@@ -148,7 +148,8 @@ export class EventStream implements EventSink {
   /** At the last sweep: bytes that the client had taken, and whether others waited for it. */
   #taken = 0;
   #hasUnread = false;
-  #isStalled = false;
+  /** Bytes wait for the client that has taken none between the last two sweeps. */
+  isStalled = false;
   /** Bytes that usage does not have yet. */
   #uncharged = 0;
   /** Sweeps until the end of a stream that drains; `undefined`: it does not. */
@@ -178,11 +179,6 @@ export class EventStream implements EventSink {
 
   get unread(): number {
     return this.#response.writableLength;
-  }
-
-  /** Whether bytes wait for the client that has taken none between the last two sweeps. */
-  get isStalled(): boolean {
-    return this.#isStalled;
   }
 
   /** Set after the end, it is called all the same, behind the caller's turn. */
@@ -230,7 +226,7 @@ export class EventStream implements EventSink {
     const { unread } = this;
     // The response frames what it writes: without progress, the difference falls.
     const taken = this.#written - unread;
-    this.#isStalled = unread > 0 && this.#hasUnread && taken <= this.#taken;
+    this.isStalled = unread > 0 && this.#hasUnread && taken <= this.#taken;
     this.#hasUnread = unread > 0;
     this.#taken = taken;
     if (this.#drainsIn !== undefined && (this.#drainsIn -= 1) < 0) return this.end('drain');

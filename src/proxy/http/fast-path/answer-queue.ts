@@ -127,14 +127,6 @@ export class AnswerQueue {
     this.#body = body;
   }
 
-  /**
-   * Sends a piece of a body now, behind queued answers; false: wait for 'drain'. The socket calls `onSent` later, once
-   * the kernel accepts the piece or the connection closes.
-   */
-  sendPiece(piece: Buffer, onSent?: () => void): boolean {
-    return this.socket.write(piece, onSent);
-  }
-
   /** Sends queued answers, and ends the connection. */
   finish(): void {
     this.flush();
@@ -232,8 +224,9 @@ export class FastResponse implements Outgoing {
     }
     if (this.#hasPieces) {
       const last = this.#isChunked ? lastChunk : Buffer.isBuffer(body) ? body : Buffer.from(body ?? '', encoding);
-      // The body stays in memory until the kernel accepts its last piece; a short piece causes no 'drain'.
-      this.#connection.sendPiece(last, () => this.close());
+      // The body stays in memory until the kernel accepts its last piece, or the connection closes; a short piece causes
+      // no 'drain'.
+      this.#connection.socket.write(last, () => this.close());
     } else {
       const head = this.#wholeHead() + (this.#isChunked ? textOfLastChunk : '');
       if (typeof body === 'string') this.#connection.send(head + body, encoding);
@@ -254,9 +247,9 @@ export class FastResponse implements Outgoing {
       connection.send(this.#wholeHead(), 'latin1');
       connection.flush();
     }
-    if (!this.#isChunked) return connection.sendPiece(piece);
+    if (!this.#isChunked) return connection.socket.write(piece);
     // An empty chunk would end the body.
-    return piece.length === 0 || connection.sendPiece(chunkOf(piece));
+    return piece.length === 0 || connection.socket.write(chunkOf(piece));
   }
 
   /** 0: the connection itself reports unread short answers. */

@@ -29,11 +29,8 @@ import { H2Sessions } from './h2-sessions.ts';
 import { intercept } from './paced-input.ts';
 import type { TurnShares } from './turn-shares.ts';
 
-/** Certificate chain and private key, as PEM text. */
-type CertifiedKey = Pick<TlsPair, 'cert' | 'key'>;
-
 interface TlsListenerOptions {
-  readonly pair: CertifiedKey;
+  readonly pair: TlsPair;
   /** OpenSSL names, best first. */
   readonly ciphers: readonly string[];
   readonly times: ConnectionTimes;
@@ -86,12 +83,12 @@ export class TlsListener {
   }
 
   /** Replaces the certificate for new connections; open ones continue. */
-  setPair(pair: CertifiedKey): void {
+  setPair(pair: TlsPair): void {
     this.#tls.setSecureContext(this.#contextOf(pair));
   }
 
   /** Every pair sets all options: Node resets omitted ones to their defaults. */
-  #contextOf(pair: CertifiedKey): SecureContextOptions {
+  #contextOf(pair: TlsPair): SecureContextOptions {
     return { ...pair, minVersion: 'TLSv1.2', ciphers: this.#options.ciphers.join(':'), honorCipherOrder: true };
   }
 
