@@ -10,7 +10,7 @@ import { promisify } from 'node:util';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { testGateway, type TestGateway, type TestGatewayOptions } from '../../support/gateway.ts';
-import { frame } from '../../support/h2-frames.ts';
+import { frame, rawH2 } from '../../support/h2-frames.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { encodeRequest, submission } from '../../support/submission.ts';
 import {
@@ -150,10 +150,7 @@ test('a submission reset or cut off before its end reaches no node', async (t) =
   const { secure, session } = await overTls(t);
   const body = submission();
   for (const how of ['taken back', 'cut off']) {
-    const socket = await tlsSocket(t, secure.port, { ca: ca.ca, ALPNProtocols: ['h2'] });
-    socket.on('error', () => undefined).resume();
-    socket.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
-    socket.write(frame(4, 0, 0, Buffer.alloc(0)));
+    const { socket } = await rawH2(t, secure.port, ca.ca);
     // The submission is complete except for its END_STREAM.
     socket.write(Buffer.concat([frame(1, 4, 1, headOfPost('/v1/transactions')), frame(0, 0, 1, Buffer.from(body))]));
     await new Promise((resolve) => setTimeout(resolve, 50));

@@ -10,11 +10,11 @@ import { pieceBytes, UnsentAnswers } from '../../../../src/proxy/http/unsent-ans
 import { ByteBudget } from '../../../../src/upstream/byte-budget.ts';
 import { until } from '../../../support/eventually.ts';
 import { nodeAndGateway, probe, type TestGateway, type TestGatewayOptions } from '../../../support/gateway.ts';
-import { frame, headOf } from '../../../support/h2-frames.ts';
+import { frame, headOf, rawH2 } from '../../../support/h2-frames.ts';
 import { listen } from '../../../support/listen.ts';
 import { answersIn } from '../../../support/raw-http.ts';
 import type { Ending } from '../../../support/temporary-folder.ts';
-import { askH2, authority, tlsSocket } from '../../../support/tls.ts';
+import { askH2, authority } from '../../../support/tls.ts';
 import { h2Client } from './h2-requests.ts';
 
 const path = `/v1${probe}?ledger_version=700`;
@@ -299,13 +299,7 @@ test('a drain waits for the hits that clients still read, then every connection 
 });
 
 test('rapid resets of hits and misses cost their client the connection, and no other client anything', async (t) => {
-  const hostile = await tlsSocket(t, shared.port, { ca, ALPNProtocols: ['h2'] });
-  hostile.on('error', () => undefined);
-  hostile.resume();
-  // `once` would reject with the error of a late write.
-  const gone = new Promise<void>((resolve) => hostile.once('close', () => resolve()));
-  hostile.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
-  hostile.write(frame(4, 0, 0, Buffer.alloc(0)));
+  const { socket: hostile, ended } = await rawH2(t, shared.port, ca);
   let made = 0;
   for (; made < 100_000 && !hostile.destroyed; made += 1) {
     const id = 2 * made + 1;
@@ -314,7 +308,7 @@ test('rapid resets of hits and misses cost their client the connection, and no o
     if (hostile.writable) hostile.write(Buffer.concat([frame(1, 5, id, headOf(asked)), reset]));
     if (made % 20 === 0) await new Promise((resolve) => setImmediate(resolve));
   }
-  await gone;
+  await ended;
   assert.ok(made < 100_000, `${made} requests`);
   assert.ok((await shared.metric('ledgergate_upstream_attempts_total{upstream="full-0",outcome="answered"}')) < 1_000);
   assert.equal((await askH2(h2Client(t, shared, ca), { path })).status, 200);

@@ -4,16 +4,15 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import type { TLSSocket } from 'node:tls';
 import { paceInput } from '../../../../src/proxy/http/server/paced-input.ts';
 import { TurnShares } from '../../../../src/proxy/http/server/turn-shares.ts';
 import { until } from '../../../support/eventually.ts';
 import type { FakeNode } from '../../../support/fake-node.ts';
 import { nodeAndGateway, probeAt, patient, type TestGateway } from '../../../support/gateway.ts';
-import { frame, headOf } from '../../../support/h2-frames.ts';
+import { frame, headOf, rawH2 } from '../../../support/h2-frames.ts';
 import { listen } from '../../../support/listen.ts';
 import { answersIn, rawClient } from '../../../support/raw-http.ts';
-import { askH1, authority, askH2, h2Session, tlsSocket } from '../../../support/tls.ts';
+import { askH1, authority, askH2, h2Session } from '../../../support/tls.ts';
 
 const count = 400;
 const versions = 20;
@@ -107,8 +106,8 @@ for (const fastPath of [true, false]) {
   test(`streams that are reset as soon as they begin reach no node, fastPath: ${fastPath}`, async (t) => {
     const { node, gateway, ca } = await overTls(t, fastPath);
     const before = node.reads;
-    const hostile = await openH2(t, gateway, ca);
-    hostile.write(Buffer.concat([...resets(1, 20), frame(6, 0, 0, Buffer.alloc(8))]));
+    const hostile = await rawH2(t, gateway.port, ca);
+    hostile.socket.write(Buffer.concat([...resets(1, 20), frame(6, 0, 0, Buffer.alloc(8))]));
     // The answer to the ping; the connection goes on.
     await hostile.until((type, flags) => type === 6 && flags === 1);
     const answered = await askH2(await h2Session(t, new URL(gateway.url).origin, ca), {
@@ -122,24 +121,26 @@ for (const fastPath of [true, false]) {
   test(`a read full of reset streams ends the connection, and reaches no node, fastPath: ${fastPath}`, async (t) => {
     const { node, gateway, ca } = await overTls(t, fastPath);
     const before = node.reads;
-    const hostile = await openH2(t, gateway, ca);
+    const hostile = await rawH2(t, gateway.port, ca);
     // Fewer than the 200 of node:http2's own bound.
-    hostile.write(Buffer.concat(resets(1, 64)));
+    hostile.socket.write(Buffer.concat(resets(1, 64)));
     await hostile.ended;
     assert.equal(node.reads, before);
   });
 
   test(`an answer ends ahead of the reset for a body that nothing reads, fastPath: ${fastPath}`, async (t) => {
     const { gateway, ca } = await overTls(t, fastPath);
-    const client = await openH2(t, gateway, ca);
+    const client = await rawH2(t, gateway.port, ca);
     const requests = Array.from({ length: 60 }, (_, at) => ({ id: 2 * at + 1, kind: at % 4 }));
     // A 304 ends with its head.
     const unchanged = Buffer.concat([headOf(`/v1${probeAt(800)}`), Buffer.from('\0\x0dif-none-match\x01*')]);
     const head = [unchanged, headOf('/v1/unknown')] as const;
-    client.write(Buffer.concat(requests.map(({ id, kind }) => frame(1, 4, id, head[kind < 2 ? 0 : 1]))));
+    client.socket.write(Buffer.concat(requests.map(({ id, kind }) => frame(1, 4, id, head[kind < 2 ? 0 : 1]))));
     await client.until((type, flags) => type === 1 && flags > 0);
     // An empty body, and one that does not end.
-    client.write(Buffer.concat(requests.map(({ id, kind }) => frame(0, kind % 2, id, Buffer.alloc(1 - (kind % 2))))));
+    client.socket.write(
+      Buffer.concat(requests.map(({ id, kind }) => frame(0, kind % 2, id, Buffer.alloc(1 - (kind % 2))))),
+    );
     const ends = (id: number) => client.frames().find((it) => it.id === id && (it.type === 3 || it.flags % 2 === 1));
     await until(() => requests.every(({ id }) => ends(id) !== undefined));
     assert.deepEqual(
@@ -182,29 +183,4 @@ async function overTls(t: TestContext, fastPath: boolean): Promise<Over> {
   const config = { listen: { fastPath, tls: root.certify('gateway') }, upstream: { connections: 200, ...patient } };
   const { node, gateway } = await nodeAndGateway(t, { config });
   return { node, gateway, ca: root.ca };
-}
-
-/** A connection that has sent its settings. */
-async function openH2(t: TestContext, { port }: TestGateway, ca: string) {
-  const socket: TLSSocket = await tlsSocket(t, port, { ca, ALPNProtocols: ['h2'] });
-  socket.on('error', () => undefined);
-  const ended = new Promise<void>((resolve) => socket.once('close', () => resolve()));
-  let received = Buffer.alloc(0);
-  socket.on('data', (chunk: Buffer) => (received = Buffer.concat([received, chunk])));
-  const frames = () => {
-    const all: { type: number; flags: number; id: number }[] = [];
-    for (let at = 0; at + 9 <= received.length; at += 9 + received.readUIntBE(at, 3)) {
-      all.push({ type: received[at + 3] ?? 0, flags: received[at + 4] ?? 0, id: received.readUInt32BE(at + 5) });
-    }
-    return all;
-  };
-  socket.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(4, 0, 0, Buffer.alloc(0))]));
-  return {
-    socket,
-    ended,
-    write: (bytes: Buffer) => void socket.write(bytes),
-    frames,
-    until: (isWanted: (type: number, flags: number) => boolean) =>
-      until(() => frames().some(({ type, flags }) => isWanted(type, flags))),
-  };
 }
