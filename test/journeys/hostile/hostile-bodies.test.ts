@@ -241,8 +241,7 @@ const attacker = '127.0.0.2';
 
 /** A signing request of 8 MiB, mostly one text. */
 function signingBody(): Buffer {
-  const room = 8 * mebibyte - rotation('').length - 1;
-  return Buffer.from(rotation('0'.repeat(room)));
+  return Buffer.from(rotation('00'.repeat((8 * mebibyte - rotation('').length) >> 1)));
 }
 
 function mostResident({ pid }: GatewayProcess): number {

@@ -12,7 +12,7 @@ import { until } from '../../../support/eventually.ts';
 import { nodeAndGateway, probe, type TestGateway, type TestGatewayOptions } from '../../../support/gateway.ts';
 import { frame, headOf, rawH2 } from '../../../support/h2-frames.ts';
 import { listen } from '../../../support/listen.ts';
-import { answersIn } from '../../../support/raw-http.ts';
+import { answersIn, rawClient } from '../../../support/raw-http.ts';
 import type { Ending } from '../../../support/temporary-folder.ts';
 import { askH2, authority } from '../../../support/tls.ts';
 import { h2Client } from './h2-requests.ts';
@@ -157,7 +157,7 @@ test('concurrent clients each get their own answers, in order', async (t) => {
     bodies.set(target, answer.text);
   }
   const reads = node.requests;
-  const crowd = Array.from({ length: connections }, (_, client) => talk(gateway.port, client));
+  const crowd = Array.from({ length: connections }, (_, client) => talk(t, gateway.port, client));
   for (const [client, received] of (await Promise.all(crowd)).entries()) {
     const asked = questionsOf(client).flat();
     const answers = answersIn(received);
@@ -179,34 +179,23 @@ function questionsOf(client: number): string[][] {
 }
 
 /** Everything one client receives. Every fourth client pauses its reading after a request. */
-function talk(port: number, client: number): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(port, '127.0.0.1');
-    const left = questionsOf(client);
-    let received = '';
-    let awaited = 0;
-    const next = (): void => {
-      const targets = left.shift();
-      if (targets === undefined) return;
-      const isLast = left.length === 0;
-      const heads = targets.map((target, at) => {
-        const close = isLast && at === targets.length - 1 ? 'Connection: close\r\n' : '';
-        return `GET ${target} HTTP/1.1\r\nHost: a\r\n${close}\r\n`;
-      });
-      awaited += targets.length;
-      socket.write(heads.join(''));
-      if (client % 4 > 0) return;
+async function talk(t: TestContext, port: number, client: number): Promise<string> {
+  const { socket, text, received } = rawClient(t, port);
+  let awaited = 0;
+  for (const [round, targets] of questionsOf(client).entries()) {
+    const heads = targets.map((target, at) => {
+      const close = round === rounds - 1 && at === targets.length - 1 ? 'Connection: close\r\n' : '';
+      return `GET ${target} HTTP/1.1\r\nHost: a\r\n${close}\r\n`;
+    });
+    awaited += targets.length;
+    socket.write(heads.join(''));
+    if (client % 4 === 0) {
       socket.pause();
       setTimeout(() => socket.resume(), 5);
-    };
-    socket.on('data', (chunk) => {
-      received += chunk.toString('latin1');
-      if (received.split('HTTP/1.1 ').length > awaited && isWhole(received)) next();
-    });
-    socket.on('error', reject);
-    socket.on('close', () => resolve(received));
-    socket.once('connect', next);
-  });
+    }
+    await until(() => text().split('HTTP/1.1 ').length > awaited && isWhole(text()));
+  }
+  return received;
 }
 
 function isWhole(received: string): boolean {
