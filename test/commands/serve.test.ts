@@ -10,7 +10,7 @@ import { ConfigError } from '../../src/config/source/problem.ts';
 import { configFile } from '../config/config-file.ts';
 import { eventually, until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
-import { testGateway } from '../support/gateway.ts';
+import { testGateway, statusesOf } from '../support/gateway.ts';
 import { call, start } from './command-line.ts';
 
 const free = [
@@ -237,10 +237,7 @@ test('without arguments the sample fleet is served under a clear banner, and eve
   gateway.process.kill('SIGTERM');
   const { code, out } = await gateway.ended;
 
-  assert.deepEqual(
-    replies.map(({ status }) => status),
-    [200, 200, 200, 200, 200],
-  );
+  assert.deepEqual(statusesOf(replies), [200, 200, 200, 200, 200]);
   assert.match(replies[0]?.headers.get('cache-status') ?? '', /fwd=miss/);
   assert.match(replies[1]?.headers.get('cache-status') ?? '', /hit/);
   assert.match(replies[2]?.headers.get('cache-status') ?? '', /detail=sample-archival/);

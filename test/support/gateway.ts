@@ -54,6 +54,11 @@ export interface Reply {
   readonly text: string;
 }
 
+/** The statuses of replies, in their order. */
+export function statusesOf(replies: readonly Pick<Reply, 'status'>[]): readonly number[] {
+  return replies.map(({ status }) => status);
+}
+
 export interface TestGateway extends RunningGateway {
   /** GET of a path below the base path. */
   get(path: string, headers?: Record<string, string>): Promise<Reply>;

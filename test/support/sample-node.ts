@@ -11,7 +11,7 @@ import {
   type SampleNodeOptions as HealthyNodeOptions,
 } from '../../src/sample/sample-node.ts';
 import { RequestLog } from './request-log.ts';
-import { Faults, findFault, findReplacement, type SampleFault } from './sample-faults.ts';
+import { Faults, findFault, findReplacement, type FaultLimits, type SampleFault } from './sample-faults.ts';
 
 export interface SampleNodeOptions<Clock extends LedgerClock = LedgerClock> extends Omit<
   HealthyNodeOptions<Clock>,
@@ -73,6 +73,13 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> extends Healthy
   set fault(fault: SampleFault | undefined) {
     this.faults.clear();
     if (fault !== undefined) this.faults.add(fault);
+  }
+
+  /** Withholds the answers to some requests, by default to all, until the function is called. */
+  hold(limits?: FaultLimits): () => void {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.faults.add({ kind: 'hold', until: promise }, limits);
+    return resolve;
   }
 
   protected override async change(

@@ -95,8 +95,7 @@ const view = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],
 async function world(t: TestContext, route: string) {
   const access = accessConfig({ anonymous: 'free', plans: { free: planConfig({ concurrency: 2 }) } });
   const { node, gateway } = await nodeAndGateway(t, { access });
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  node.faults.add({ kind: 'hold', until: released }, { when: (request) => request.route === route });
+  const release = node.hold({ when: (request) => request.route === route });
   const idle = await gateway.metric('ledgergate_http_connections');
   return {
     node,

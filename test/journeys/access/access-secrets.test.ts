@@ -165,8 +165,7 @@ test("a reloaded config's credentials reach no client either, nor those of the c
   echo({ 'x-ratelimit-old': 'hush-old' });
   assert.deepEqual(await told(), [undefined, undefined, 'told']);
 
-  const held = Promise.withResolvers<void>();
-  node.faults.add({ kind: 'hold', until: held.promise }, { times: 1, when: ({ url }) => url.includes('by_height') });
+  const release = node.hold({ times: 1, when: ({ url }) => url.includes('by_height') });
   const asked = node.log.next();
   const leaving = told();
   await asked;
@@ -177,7 +176,7 @@ test("a reloaded config's credentials reach no client either, nor those of the c
   await gateway.reloads.take({ ...config, upstreams });
   assert.equal(gateway.reloads.status?.result, 'applied');
   echo({ 'x-ratelimit-old': 'hush-old' });
-  held.resolve();
+  release();
   assert.deepEqual(await leaving, [undefined, undefined, 'told']);
   echo({ 'x-ratelimit-new': 'hush-new' });
   assert.deepEqual(await told(), [undefined, undefined, 'told']);

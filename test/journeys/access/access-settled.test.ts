@@ -12,7 +12,7 @@ import { GatewayError } from '../../../src/ledger/errors.ts';
 import { EventReader, testStreams } from '../../support/event-reader.ts';
 import { until, eventually } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway, nodeAndGateway, fetchReply } from '../../support/gateway.ts';
+import { testGateway, nodeAndGateway, fetchReply, statusesOf } from '../../support/gateway.ts';
 import { accessConfig, planConfig, keysFile, testKey, type TestKey } from '../../support/keys.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { submission } from '../../support/submission.ts';
@@ -127,8 +127,7 @@ test("one of several coalesced requests is charged for the node's time", async (
 
 test('when the leader of a coalesced view hangs up, the next client is charged for the load', async (t) => {
   const { node, limits, gateway } = await world(t);
-  const held = Promise.withResolvers<void>();
-  node.fault = { kind: 'hold', until: held.promise };
+  const release = node.hold();
   const asked = node.log.next();
   const first = await sent(gateway, `POST /v1/view?ledger_version=5 ${json} ${view.length}\r\n\r\n${view}`);
   await asked;
@@ -137,13 +136,10 @@ test('when the leader of a coalesced view hangs up, the next client is charged f
 
   first.destroy();
   await until(() => limits.settled.length === 1);
-  held.resolve();
+  release();
   const answers = await Promise.all(others);
 
-  assert.deepEqual(
-    answers.map(({ status }) => status),
-    [200, 200],
-  );
+  assert.deepEqual(statusesOf(answers), [200, 200]);
   assert.equal(limits.settled.length, 3);
   assert.deepEqual(limits.settled.map(({ outcome }) => outcome).sort(), ['collapsed', 'error', 'miss']);
   assert.ok(limits.settled.some(({ outcome, gasUsed }) => outcome === 'miss' && Number(gasUsed) > 0));
@@ -294,10 +290,7 @@ testStreams('a plan bounds the streams of a tenant, and an ended one makes room'
   const plans = { free: planConfig({ streams: 2, requests: 100 }) };
   const { gateway, open } = await keyedGateway(t, track, [one, other], { plans });
   const streams = [await open(one), await open(other)];
-  assert.deepEqual(
-    streams.map(({ status }) => status),
-    [200, 200],
-  );
+  assert.deepEqual(statusesOf(streams), [200, 200]);
   assert.match(streams[0]?.headers['ratelimit'] as string, /^"requests";r=99/);
 
   const refused = await open(other);
@@ -320,10 +313,7 @@ testStreams(
     const late = testKey('late');
     const { file, open, closed } = await keyedGateway(t, track, [stays, goes, narrowed, late]);
     const streams = [await open(stays), await open(goes), await open(narrowed), await open(late)];
-    assert.deepEqual(
-      streams.map(({ status }) => status),
-      [200, 200, 200, 200],
-    );
+    assert.deepEqual(statusesOf(streams), [200, 200, 200, 200]);
     const expires = new Date(Date.now() + 500).toISOString();
     file.write([stays, changed(narrowed, { operations: ['view'] }), changed(late, { expires })]);
     const ends = await Promise.all(streams.slice(1).map(({ ended }) => ended));

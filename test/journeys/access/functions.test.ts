@@ -5,7 +5,13 @@ import { Client } from 'undici';
 import type { AccessConfig } from '../../../src/config/config.ts';
 import { EventReader, testStreams } from '../../support/event-reader.ts';
 import { type Spelling, other, spelled, spellings, viewBody } from '../../support/function-spellings.ts';
-import { fetchReply, nodeAndGateway, type TestGateway, type TestGatewayOptions } from '../../support/gateway.ts';
+import {
+  fetchReply,
+  nodeAndGateway,
+  type TestGateway,
+  type TestGatewayOptions,
+  statusesOf,
+} from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 import { exchangeRaw } from '../../support/raw-http.ts';
 import { askH2, authority, h2Session } from '../../support/tls.ts';
@@ -236,10 +242,7 @@ testStreams('no stream of a denied view opens, and a reload ends those that it d
   const unread = await open(free, viewBody({ values: '"\\ud800"' }));
   const version = await open(free, viewBody({ name: `"${other}"` }));
   const ofOther = await open(denied, viewBody({ name: `"${other}"` }));
-  assert.deepEqual(
-    [echo, unread, version, ofOther].map(({ status }) => status),
-    [200, 200, 200, 200],
-  );
+  assert.deepEqual(statusesOf([echo, unread, version, ofOther]), [200, 200, 200, 200]);
   await replan(gateway, { ...plans, free: plans.denied });
   // The function of the second is not certain.
   await Promise.all([echo.ended, unread.ended]);

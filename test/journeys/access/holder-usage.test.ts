@@ -15,6 +15,7 @@ import {
   type Reply,
   testGateway,
   type TestGateway,
+  statusesOf,
 } from '../../support/gateway.ts';
 import { jwtConfig, signingKey, testIssuer, tokenOf } from '../../support/issuer.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
@@ -159,10 +160,7 @@ test('a valid key, and none else, shows its own view', async (t) => {
       await usage({}, `?key=${mine.text}`),
       await usage(bearer(elsewhere)),
     ];
-    assert.deepEqual(
-      replies.map(({ status }) => status),
-      [401, 401, 401, 400, 403],
-    );
+    assert.deepEqual(statusesOf(replies), [401, 401, 401, 400, 403]);
     assert.equal(replies[0]?.headers['www-authenticate'], 'Bearer realm="ledgergate"');
     assert.equal(await gateway.metric('ledgergate_access_refusals_total{reason="no key",plan=""}'), 1);
   });

@@ -443,8 +443,7 @@ test('a key that is revoked while its request waits for its plan gets no answer'
   const { node, gateway } = await nodeAndGateway(t, {
     access: accessConfig({ keys: { file: file.path, redis: false }, plans: slow }),
   });
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  node.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route === 'module' });
+  const release = node.hold({ when: ({ route }) => route === 'module' });
   const fields = { plan: 'patient', tenant: 'acme' };
   const kept = await createdKey(gateway, { name: 'kept', ...fields });
   const revoked = await createdKey(gateway, { name: 'revoked', ...fields });

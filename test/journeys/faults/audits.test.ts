@@ -72,8 +72,7 @@ test(
     const gateway = await gatewayOf(t, [liar, good], { cache });
     const replica = await gatewayOf(t, [liar, good], { cache, upstream: { audit: 0 } });
     answers(liar, lie);
-    const { promise: released, resolve: release } = Promise.withResolvers<void>();
-    good.faults.add({ kind: 'hold', until: released }, { when: isProbe });
+    const release = good.hold({ when: isProbe });
 
     const first = await gateway.get(probeAt(600));
     // Before the audit comes to its end, everybody has it.
@@ -202,8 +201,7 @@ test('only a node that surely holds the version is asked', async (t) => {
 test('at most four audits are in flight, further ones are skipped, and no client waits', async (t) => {
   const [one, other] = [await shallow(t), await fakeNode(t)];
   const gateway = await gatewayOf(t, [one, other]);
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  other.faults.add({ kind: 'hold', until: released }, { when: isProbe });
+  const release = other.hold({ when: isProbe });
 
   for (let version = 600; version < 606; version += 1) assert.equal((await gateway.get(probeAt(version))).status, 200);
   await gateway.audited('skipped', 2);
@@ -230,8 +228,7 @@ test('a disagreement in one worker drops the read in all', async (t) => {
   const nodes = [await shallow(t), await fakeNode(t)] as const;
   const config = { workers: 2, log: { level: 'silent' }, upstream: { audit: 1 } } as const;
   const gateway = await gatewayProcess(t, { full: nodes, config });
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  nodes[1].faults.add({ kind: 'hold', until: released }, { when: isProbe });
+  const release = nodes[1].hold({ when: isProbe });
   // One of the two audits gets another answer.
   answers(nodes[1], lie, 1);
 

@@ -140,8 +140,7 @@ test('a client that hangs up cancels its work, unless others wait for it too', a
     { head: 90_000n },
   );
   const inFlight = () => gateway.metric('ledgergate_upstream_in_flight_requests{upstream="full-0"}');
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  node.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route === 'resource' });
+  const release = node.hold({ when: ({ route }) => route === 'resource' });
   const ask = () => {
     const socket = connect(gateway.port, '127.0.0.1');
     socket.write(`GET /v1${probeAt(60_000)} HTTP/1.1\r\nHost: a\r\n\r\n`);

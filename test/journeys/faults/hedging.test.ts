@@ -95,8 +95,7 @@ test('submissions and long polls are never hedged, nor is any read with hedging 
   await Promise.all([submitted, waited]);
 
   const off = await warm(t, 'off');
-  const { promise: later, resolve: letGo } = Promise.withResolvers<void>();
-  off.first.fault = { kind: 'hold', until: later };
+  const letGo = off.first.hold();
   const reply = off.gateway.get(probeAt(70_000));
   await until(() => off.first.reads >= 31);
   await new Promise((resolve) => setTimeout(resolve, 300));

@@ -17,6 +17,7 @@ import {
   probeAt,
   testGateway,
   type TestGateway,
+  statusesOf,
 } from '../../support/gateway.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import { statusWhen } from '../../support/status.ts';
@@ -42,10 +43,7 @@ test('answers of another chain that the ledger info does not confirm are refused
   node.faults.clear();
   const after = [await read(400), await read(401), await read(402), await read(403)];
 
-  assert.deepEqual(
-    foreign.map(({ status }) => status),
-    [503, 503, 503, 503],
-  );
+  assert.deepEqual(statusesOf(foreign), [503, 503, 503, 503]);
   assert.deepEqual(
     after.map(({ status, headers }) => [status, headers['x-node-chain-id'], headers['cache-status']]),
     [
@@ -82,15 +80,14 @@ test('another chain that the ledger info confirms turns the ledger over, and its
 test('while the chain of a node is in doubt, its answers are passed on and not stored', async (t) => {
   const { node, gateway } = await nodeAndGateway(t, {}, { chainId: 1 });
   const read = (version: number) => gateway.get(`${probe}?ledger_version=${version}`);
-  const look = Promise.withResolvers<void>();
-  node.faults.add({ kind: 'hold', until: look.promise }, { when: isLook });
+  const release = node.hold({ when: isLook });
   node.faults.add({ kind: 'wrong chain id', chainId: 2 }, { when: isRead, times: 1 });
   const asked = node.log.next(isLook);
   const foreign = read(401);
   await asked;
 
   const inDoubt = await read(402);
-  look.resolve();
+  release();
   await foreign;
 
   assert.deepEqual([inDoubt.status, inDoubt.headers['x-node-chain-id']], [200, '1']);
@@ -132,10 +129,7 @@ test('with chainId a fleet of another chain is never asked, and log and /readyz 
   const passed = await gateway.get('/estimate_gas_price?x=1');
   const submitted = await gateway.post('/transactions', '{}');
 
-  assert.deepEqual(
-    [read, latest, shared, passed, submitted].map(({ status }) => status),
-    [503, 503, 503, 503, 503],
-  );
+  assert.deepEqual(statusesOf([read, latest, shared, passed, submitted]), [503, 503, 503, 503, 503]);
   assert.equal(node.reads, 0);
   const { status, text } = await readyz(gateway);
   assert.equal(status, 503);

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { probeAt, testGateway } from '../../support/gateway.ts';
+import { probeAt, testGateway, statusesOf } from '../../support/gateway.ts';
 import { listen } from '../../support/listen.ts';
 import { headerLines } from '../../support/raw-node.ts';
 import { watchStalls } from '../../support/stalls.ts';
@@ -17,8 +17,7 @@ async function busyGateway(t: TestContext) {
   const config = { upstream: { connections: 2, timeoutMs: 20_000, deadlineMs: 20_000 } };
   const gateway = await testGateway(t, { full: [node], config });
   assert.equal((await gateway.get(probeAt(50_000))).status, 200);
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  node.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route === 'resource' });
+  const release = node.hold({ when: ({ route }) => route === 'resource' });
   const held = [gateway.get(probeAt(60_000)), gateway.get(probeAt(60_001))];
   await until(() => node.requestsTo('resource') >= 3);
   const waiting = (): Promise<number> => gateway.metric('ledgergate_upstream_queue_requests');
@@ -45,10 +44,7 @@ test('a request without a place is refused quickly, and hits are answered all th
   assert.equal(await gateway.metric('ledgergate_upstream_queue_refusals_total{reason="full"}'), 1);
   assert.equal(await gateway.metric('ledgergate_upstream_queue_refusals_total{reason="late"}'), 64);
   release();
-  assert.deepEqual(
-    (await Promise.all(held)).map(({ status }) => status),
-    [200, 200],
-  );
+  assert.deepEqual(statusesOf(await Promise.all(held)), [200, 200]);
   assert.equal((await gateway.get(probeAt(62_000))).status, 200);
 });
 
@@ -169,14 +165,8 @@ test('while the event loop is late, misses, passed reads and signing messages ar
     assert.deepEqual(JSON.parse(reply.text), error);
     assert.equal(reply.headers['x-node-ledger-version'], '900');
   }
-  assert.deepEqual(
-    served.map(({ status }) => status),
-    [200, 200, 202],
-  );
-  assert.deepEqual(
-    after.map(({ status }) => status),
-    [200, 200],
-  );
+  assert.deepEqual(statusesOf(served), [200, 200, 202]);
+  assert.deepEqual(statusesOf(after), [200, 200]);
   assert.equal(await gateway.metric('ledgergate_shed_requests_total{reason="event loop"}'), shed.length);
   assert.ok((await gateway.metric('ledgergate_event_loop_lag_seconds')) >= 0);
 });

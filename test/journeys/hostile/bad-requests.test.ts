@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, beforeEach, test } from 'node:test';
 import { askExplain } from '../../support/admin.ts';
-import { nodeAndGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, statusesOf } from '../../support/gateway.ts';
 import { assertSpecified, testHostile } from '../../support/hostile.ts';
 import { accessConfig, planConfig } from '../../support/keys.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
@@ -126,10 +126,7 @@ test('bytes that are no HTTP are refused behind an answer under way, never withi
   socket.write('hello\r\n\r\n');
 
   const answers = answersIn(await received);
-  assert.deepEqual(
-    answers.map(({ status }) => status),
-    [200, 400],
-  );
+  assert.deepEqual(statusesOf(answers), [200, 400]);
   assert.equal(answers[0]?.body, body);
 });
 

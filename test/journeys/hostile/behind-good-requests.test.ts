@@ -5,7 +5,7 @@ import { after, test, type TestContext } from 'node:test';
 import { purge } from '../../support/admin.ts';
 import { eventually, until } from '../../support/eventually.ts';
 import type { FakeNode } from '../../support/fake-node.ts';
-import { nodeAndGateway, type TestGatewayOptions } from '../../support/gateway.ts';
+import { nodeAndGateway, type TestGatewayOptions, statusesOf } from '../../support/gateway.ts';
 import { assertSpecified } from '../../support/hostile.ts';
 import { answersIn, rawClient } from '../../support/raw-http.ts';
 import { submission } from '../../support/submission.ts';
@@ -218,9 +218,8 @@ async function slowWorld(t: TestContext, way: Way, times?: TestGatewayOptions['t
   // Shares a state with reads of "latest" before the node slows down.
   await ask('/v1');
   node.log.clear();
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const release = node.hold({ when: ({ route }) => route !== 'ledgerInfo' });
   t.after(() => release());
-  node.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route !== 'ledgerInfo' });
   return {
     node,
     gateway,
@@ -244,11 +243,7 @@ function reads(node: FakeNode, asked: number): Promise<number> {
 
 function assertAnswers(received: string, statuses: readonly number[]): void {
   const answers = answersIn(received);
-  assert.deepEqual(
-    answers.map(({ status }) => status),
-    statuses,
-    received,
-  );
+  assert.deepEqual(statusesOf(answers), statuses, received);
   for (const answer of answers) {
     if (answer.status >= 400) assertSpecified(answer);
     assert.match(answer.head, /^Date: \w{3}, .* GMT\r$/m);

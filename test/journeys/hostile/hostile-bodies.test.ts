@@ -158,8 +158,7 @@ function posted(target: string, body: string): string {
 /** A node that withholds answers to `route` until `release`, and the gateway's count of held bytes. */
 async function world(t: TestContext, route: string, { shadow = 0, fastPath = true } = {}) {
   const { node, gateway } = await nodeAndGateway(t, { config: { encode: { shadow }, listen: { fastPath } } });
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  node.faults.add({ kind: 'hold', until: released }, { when: (request) => request.route === route });
+  const release = node.hold({ when: (request) => request.route === route });
   const held = (): Promise<number> => gateway.metric('ledgergate_http_body_bytes');
   return { node, gateway, release, held };
 }

@@ -76,9 +76,8 @@ test('a client that reads none of its answers loses the connection', async (t) =
 async function twoPipelines(t: TestContext, fastPath: boolean) {
   const config = { upstream: { connections: 1_000 }, listen: { fastPath } };
   const { node, gateway } = await nodeAndGateway(t, { config }, { head: 9_000n });
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const release = node.hold();
   t.after(() => release());
-  node.fault = { kind: 'hold', until: released };
   const polite = rawClient(t, gateway.port);
   polite.socket.write(ahead(100));
   const { socket: flood } = rawClient(t, gateway.port);
@@ -132,8 +131,7 @@ test('endless pipelines of hits do not delay other clients', async (t) => {
 
 test('a connection above the bound gets 503 and is counted, and the others are served', async (t) => {
   const { node, gateway } = await nodeAndGateway(t, { config: { listen: { maxConnections: 4 } } });
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  node.fault = { kind: 'hold', until: released };
+  const release = node.hold();
   const busy = [1, 2, 3, 4].map((index) => gateway.get(`/accounts/0x1?ledger_version=${index}`));
   await until(() => node.reads === 4);
 

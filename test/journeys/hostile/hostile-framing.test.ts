@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { after, test, type TestContext } from 'node:test';
-import { nodeAndGateway, type TestGatewayOptions } from '../../support/gateway.ts';
+import { nodeAndGateway, type TestGatewayOptions, statusesOf } from '../../support/gateway.ts';
 import { testHostile } from '../../support/hostile.ts';
 import { accessConfig } from '../../support/keys.ts';
 import { answersIn, rawClient, type RawClient } from '../../support/raw-http.ts';
@@ -248,8 +248,7 @@ for (const way of ['plain', 'TLS'] as const) {
 
 test('100 follows the answers to earlier requests', async (t) => {
   const world = await worldOf(t, 'plain');
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  world.node.fault = { kind: 'hold', until: released };
+  const release = world.node.hold();
   const socket = world.open();
   const asked = world.node.log.next();
 
@@ -318,9 +317,6 @@ test('100 behind another answer precedes the answer to its own request', async (
   const received = await world.sayAll(`${module}\r\n${module}Expect: 100-continue\r\nConnection: close\r\n\r\n`);
 
   const answers = answersIn(received);
-  assert.deepEqual(
-    answers.map(({ status }) => status),
-    [200, 200],
-  );
+  assert.deepEqual(statusesOf(answers), [200, 200]);
   assert.equal(answers[1]?.body.toString(), answers[0]?.body.toString());
 });

@@ -9,7 +9,15 @@ import type { ReceivedRequest } from '../../../src/sample/sample-node.ts';
 import { errorBody } from '../../support/error-body.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { fetchReply, nodeAndGateway, probe, probeAt, testGateway, type TestGateway } from '../../support/gateway.ts';
+import {
+  fetchReply,
+  nodeAndGateway,
+  probe,
+  probeAt,
+  testGateway,
+  type TestGateway,
+  statusesOf,
+} from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { createSampleNode } from '../../support/sample-node.ts';
 
@@ -123,10 +131,7 @@ test('a lagging node\u2019s "no such resource" is final for no client that has s
       [404, '900'],
     ],
   );
-  assert.deepEqual(
-    replies.map(({ status }) => status),
-    [503, 503],
-  );
+  assert.deepEqual(statusesOf(replies), [503, 503]);
   assert.match(replies[0]?.text ?? '', /no node that can be reached holds ledger version 900 yet/);
   assert.deepEqual([other.status, other.headers['ledgergate-served-version']], [200, '800'], 'any other client');
 });
@@ -236,18 +241,14 @@ test('the ledger info in BCS, or with a trailing slash, is never older than a ve
     ],
   );
   assert.equal(before[1]?.headers['ledgergate-served-version'], '900');
-  assert.deepEqual(
-    after.map(({ status }) => status),
-    [503, 503, 200, 503],
-  );
+  assert.deepEqual(statusesOf(after), [503, 503, 200, 503]);
 });
 
 test('requests that hold every connection to a node do not delay its probe', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const config = { upstream: { connections: 2 }, latest: { maxStalenessMs: 0 } };
   const gateway = await testGateway(t, { full: [node], config });
-  const { promise, resolve } = Promise.withResolvers<void>();
-  node.faults.add({ kind: 'hold', until: promise }, { when: ({ route }) => route === 'view' });
+  const resolve = node.hold({ when: ({ route }) => route === 'view' });
   const view = JSON.stringify({ function: '0x1::slow::view', type_arguments: [], arguments: [] });
   const slow = [1, 2, 3, 4].map((version) => gateway.post(`/view?ledger_version=${version}`, view));
   await until(() => node.requestsTo('view') >= 2);

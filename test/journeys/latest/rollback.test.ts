@@ -78,8 +78,7 @@ async function leaveAndReturn(
 
 test('an answer of the earlier ledger reaches its waiting clients, and is not stored', async (t) => {
   const { node, gateway } = await nodeAndGateway(t, {}, { chainId: 1 });
-  const { promise: held, resolve: release } = Promise.withResolvers<undefined>();
-  node.faults.add({ kind: 'hold', until: held }, { when: isRead });
+  const release = node.hold({ when: isRead });
   const asked = node.log.next();
   const waiting = gateway.get(`${probe}?ledger_version=400`);
   await asked;
@@ -100,8 +99,7 @@ function isAtHead({ url }: { readonly url: string }): boolean {
 
 test('a read of latest whose version its node lost meanwhile is answered at the version that it has now', async (t) => {
   const { node, gateway } = await nodeAndGateway(t, {}, { chainId: 1 });
-  const { promise: held, resolve: release } = Promise.withResolvers<undefined>();
-  node.faults.add({ kind: 'hold', until: held }, { when: isAtHead });
+  const release = node.hold({ when: isAtHead });
   const asked = node.log.next();
   const waiting = gateway.get(probe);
   await asked;

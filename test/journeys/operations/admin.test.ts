@@ -17,6 +17,7 @@ import {
   type TestGateway,
   twoTiers,
   type LogLine,
+  statusesOf,
 } from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig } from '../../support/keys.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
@@ -73,10 +74,7 @@ test('on loopback web pages of other sites are refused', async (t) => {
 test('a body of 128 kB is read, and a larger one is refused unread', async (t) => {
   const gateway = await testGateway(t, { full: [await fakeNode(t)] });
   const replies = [128 * 1024, 128 * 1024 + 1].map((bytes) => askPurge(gateway, everything.padEnd(bytes)));
-  assert.deepEqual(
-    (await Promise.all(replies)).map(({ status }) => status),
-    [200, 413],
-  );
+  assert.deepEqual(statusesOf(await Promise.all(replies)), [200, 413]);
   for (const body of ['{', '{"__proto__":{"everything":true}}', '']) {
     assert.equal((await askPurge(gateway, body)).status, 400);
   }

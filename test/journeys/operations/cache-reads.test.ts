@@ -133,13 +133,12 @@ for (const [title, request] of [
 
 test('an answer that was in flight at a purge is not kept', async (t) => {
   const { node, gateway } = await nodeAndGateway(t);
-  const held = Promise.withResolvers<void>();
-  node.faults.add({ kind: 'hold', until: held.promise }, { when: isProbe });
+  const release = node.hold({ when: isProbe });
   const arrived = node.log.next(isProbe);
   const before = gateway.get(probeAt(600));
   await arrived;
   await purge(gateway, { everything: true });
-  held.resolve();
+  release();
   await before;
   await gateway.get(probeAt(600));
 

@@ -171,8 +171,7 @@ test('a reload keeps a node drained while its name stays in the config', async (
 
 test('closing turns readiness off, finishes what is in flight and asks its client to close', async (t) => {
   const { node, gateway } = await nodeAndGateway(t);
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  node.fault = { kind: 'hold', until: released };
+  const release = node.hold();
   const arrived = node.log.next();
   const reply = fetch(gateway.url + probeAt(600));
   await arrived;

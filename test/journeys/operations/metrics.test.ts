@@ -46,14 +46,13 @@ async function observed(
 test('saved requests are those answered without a node', async (t) => {
   const { node, gateway } = await nodeAndGateway(t);
   const path = `${padded(5_000)}?ledger_version=600`;
-  const held = Promise.withResolvers<void>();
-  node.faults.add({ kind: 'hold', until: held.promise }, { when: ({ url }) => url.includes('Padded5000') });
+  const release = node.hold({ when: ({ url }) => url.includes('Padded5000') });
 
   const arrived = node.log.next(({ url }) => url.includes('Padded5000'));
   const together = [gateway.get(path), gateway.get(path)];
   await arrived;
   await until(async () => (await gateway.metric('ledgergate_http_in_flight_requests')) === 2);
-  held.resolve();
+  release();
   await Promise.all(together);
   for (let hit = 0; hit < 3; hit += 1) await gateway.get(path);
   // A HEAD has no body, and saves its node the same request; nor has an answer that is there already.
@@ -174,8 +173,7 @@ test('only requests that waited for a place are in the histogram of waits', asyn
   const { node, gateway } = await nodeAndGateway(t, { config: { upstream: { connections: 1 } } });
   await gateway.get(`${probe}?ledger_version=500`);
   assert.deepEqual(await observed(gateway, 'ledgergate_upstream_queue_wait_seconds', '+Inf'), [0, 0]);
-  const held = Promise.withResolvers<void>();
-  node.faults.add({ kind: 'hold', until: held.promise }, { when: isFirst });
+  const release = node.hold({ when: isFirst });
 
   const arrived = node.log.next(isFirst);
   const first = gateway.get(`${probe}?ledger_version=600`);
@@ -183,7 +181,7 @@ test('only requests that waited for a place are in the histogram of waits', asyn
   const second = gateway.get(`${probe}?ledger_version=601`);
   await until(async () => (await gateway.metric('ledgergate_upstream_queue_requests')) === 1);
   await sleep(110);
-  held.resolve();
+  release();
   assert.deepEqual([(await first).status, (await second).status], [200, 200]);
 
   assert.deepEqual(await observed(gateway, 'ledgergate_upstream_queue_wait_seconds', '0.1'), [1, 0]);

@@ -187,15 +187,14 @@ test('a hedge has a span beside the attempt that it overtakes, which is cancelle
 test("a coalesced follower is linked to its leader's flight", async (t) => {
   const node = await fakeNode(t);
   const the = await scene(t, { full: [node] });
-  const held = Promise.withResolvers<void>();
-  node.fault = { kind: 'hold', until: held.promise };
+  const release = node.hold();
 
   const asked = node.log.next();
   const leading = ask(the, probeAt(7));
   await asked;
   const following = [ask(the, probeAt(7)), ask(the, probeAt(7))];
   await until(async () => (await the.gateway.metric('ledgergate_http_in_flight_requests')) === 3);
-  held.resolve();
+  release();
   const [leader, ...followers] = await Promise.all([leading, ...following]);
 
   const [flight] = named((await story(the, leader?.traceId ?? '', 1)).spans, 'flight');
@@ -321,8 +320,7 @@ for (const workers of [1, 2]) {
         : await gatewayProcess(t, { full: [node], config: { workers, tracing, upstream: { hedge: false } } });
     const the = { traces, gateway };
     const first = await ask(the, probeAt(7));
-    const held = Promise.withResolvers<void>();
-    node.fault = { kind: 'hold', until: held.promise };
+    const release = node.hold();
 
     const asked = node.log.next();
     const last = ask(the, probeAt(8));
@@ -335,7 +333,7 @@ for (const workers of [1, 2]) {
         () => true,
       ),
     );
-    held.resolve();
+    release();
 
     assert.ok(!(await stopped));
     for (const { traceId } of [first, await last]) {
@@ -455,15 +453,14 @@ test("reads, short shares, passed requests and submissions carry on their client
 
 test('a coalesced read carries on the trace of its leader', async (t) => {
   const { node, gateway } = await nodeAndGateway(t, {}, { head: 1_000n });
-  const held = Promise.withResolvers<void>();
-  node.fault = { kind: 'hold', until: held.promise };
+  const release = node.hold();
 
   const asked = node.log.next();
   const leading = gateway.get(probe, { traceparent });
   const received = await asked;
   const following = gateway.get(probe, { traceparent: another });
   await until(async () => (await gateway.metric('ledgergate_http_in_flight_requests')) >= 2);
-  held.resolve();
+  release();
   const answers = await Promise.all([leading, following]);
   const hit = await gateway.get(probe, { traceparent: another });
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
-import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, testGateway, statusesOf } from '../../support/gateway.ts';
 import { accessConfig, keysFile, testKey } from '../../support/keys.ts';
 import type { Told } from '../../support/tls.ts';
 import { transports } from '../../support/transports.ts';
@@ -152,10 +152,7 @@ test('a node\u2019s 304 without a condition in the request is an invalid answer'
   // A parameter that the gateway does not know passes the read with its condition.
   const asked = await gateway.get('/transactions/by_version/500?later=1', latest);
 
-  assert.deepEqual(
-    [...replies, asked].map(({ status }) => status),
-    [200, 200, 304],
-  );
+  assert.deepEqual(statusesOf([...replies, asked]), [200, 200, 304]);
   assert.equal(whole.reads, 2);
 });
 

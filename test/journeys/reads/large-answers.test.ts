@@ -94,9 +94,8 @@ test('a request behind Connection: close is not executed, however long the answe
 
 test('a client that half-closes while a node works loses no earlier answer', async (t) => {
   const { node, gateway } = await nodeAndGateway(t);
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const release = node.hold({ when: ofModule });
   t.after(() => release());
-  node.faults.add({ kind: 'hold', until: released }, { when: ofModule });
   const asked = node.log.next(ofModule);
   const { socket, received } = openClient(t, gateway);
 

@@ -5,7 +5,7 @@ import { test, type TestContext } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import type { AccessConfig } from '../../../src/config/config.ts';
 import { type FakeNode } from '../../support/fake-node.ts';
-import { fetchReply, nodeAndGateway, type Reply, type TestGateway } from '../../support/gateway.ts';
+import { fetchReply, nodeAndGateway, type Reply, type TestGateway, statusesOf } from '../../support/gateway.ts';
 import { accessConfig, keysFile, testKey } from '../../support/keys.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { until } from '../../support/eventually.ts';
@@ -109,10 +109,7 @@ test(
     const told = [await ask(`${probe}?ledger_version=903`, keyed), await ask(`${probe}?ledger_version=903`, keyed)];
     const stranger = await ask(`${probe}?ledger_version=903`);
 
-    assert.deepEqual(
-      [...told, stranger].map(({ status }) => status),
-      [200, 200, 401],
-    );
+    assert.deepEqual(statusesOf([...told, stranger]), [200, 200, 401]);
     assert.deepEqual(told.map(cacheOf), ['MISS', 'MISS']);
     assert.match(told[0]?.headers['cache-control'] ?? '', /^private/);
   },
@@ -172,16 +169,12 @@ const claims: Readonly<Record<string, (front: Front) => Promise<void>>> = {
     for (const path of [probe, `${probe}?ledger_version=911`]) {
       node.faults.clear();
       const before = node.requestsTo('resource');
-      const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
-      node.faults.add({ kind: 'hold', until: answered }, { when: ({ route }) => route === 'resource' });
+      const answer = node.hold({ when: ({ route }) => route === 'resource' });
       const both = [ask(path), ask(path)];
       await until(async () => (await gateway.metric('ledgergate_http_in_flight_requests')) === 2, 20);
       answer();
 
-      assert.deepEqual(
-        (await Promise.all(both)).map(({ status }) => status),
-        [200, 200],
-      );
+      assert.deepEqual(statusesOf(await Promise.all(both)), [200, 200]);
       assert.equal(node.requestsTo('resource') - before, 1, path);
     }
   },

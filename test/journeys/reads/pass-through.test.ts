@@ -15,7 +15,7 @@ import {
 import { errorBody } from '../../support/error-body.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { nodeAndGateway, type Reply, testGateway, twoTiers, patient } from '../../support/gateway.ts';
+import { nodeAndGateway, type Reply, testGateway, twoTiers, patient, statusesOf } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { listen } from '../../support/listen.ts';
 
@@ -107,8 +107,7 @@ test('another node gives a small answer that broke off', async (t) => {
 
 test('long polls hold half of the connections to a node at most; more wait half a second for one, and reads go on', async (t) => {
   const { node, gateway } = await nodeAndGateway(t, { config: { upstream: { connections: 4 } } });
-  const { promise, resolve } = Promise.withResolvers<void>();
-  node.faults.add({ kind: 'hold', until: promise }, { when: ({ route }) => route === 'waitByHash' });
+  const resolve = node.hold({ when: ({ route }) => route === 'waitByHash' });
   const wait = (index: number) => gateway.get(`/transactions/wait_by_hash/0x${String(index).padStart(64, '0')}`);
   const held = [wait(1), wait(2)];
   await until(() => node.requestsTo('waitByHash') >= 2);
@@ -116,16 +115,10 @@ test('long polls hold half of the connections to a node at most; more wait half 
   const more = await Promise.all([3, 4, 5, 6].map(wait));
   const read = await gateway.get('/accounts/0x1/module/coin?ledger_version=800');
 
-  assert.deepEqual(
-    [...more, read].map(({ status }) => status),
-    [404, 404, 404, 404, 200],
-  );
+  assert.deepEqual(statusesOf([...more, read]), [404, 404, 404, 404, 200]);
   assert.deepEqual([node.requestsTo('waitByHash'), node.requestsTo('byHash')], [2, 4]);
   resolve();
-  assert.deepEqual(
-    (await Promise.all(held)).map(({ status }) => status),
-    [404, 404],
-  );
+  assert.deepEqual(statusesOf(await Promise.all(held)), [404, 404]);
   await wait(7);
   assert.equal(node.requestsTo('waitByHash'), 3);
 });

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { Pool } from 'undici';
 import { advancingClock } from '../../../src/sample/ledger-clock.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { nodeAndGateway, probeAt, testGateway, twoTiers } from '../../support/gateway.ts';
+import { nodeAndGateway, probeAt, testGateway, twoTiers, statusesOf } from '../../support/gateway.ts';
 import { createSampleNode } from '../../support/sample-node.ts';
 
 test('after a full node has pruned the version, the client gets 200, and later reads skip that node', async (t) => {
@@ -27,10 +27,7 @@ test('however many full nodes have pruned it, the first refusal sends the read t
 
   const replies = [await gateway.get(probeAt(300)), await gateway.get('/blocks/by_height/16')];
 
-  assert.deepEqual(
-    replies.map(({ status }) => status),
-    [200, 200],
-  );
+  assert.deepEqual(statusesOf(replies), [200, 200]);
   assert.equal(
     full.reduce((sum, { reads }) => sum + reads, 0),
     2,

@@ -12,6 +12,7 @@ import {
   testGateway,
   type TestGateway,
   type TestGatewayOptions,
+  statusesOf,
 } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { untilUp, written } from '../../support/redis-replica.ts';
@@ -106,10 +107,7 @@ for (const [what, fault] of silences) {
     ];
 
     assert.equal(before.status, 200);
-    assert.deepEqual(
-      replies.map(({ status }) => status),
-      [503, 503],
-    );
+    assert.deepEqual(statusesOf(replies), [503, 503]);
   });
 }
 
@@ -177,8 +175,7 @@ function calls(...nodes: readonly FakeNode[]): number {
 
 /** The node takes waits, and answers them once `release` is called. */
 function holdWaits(node: FakeNode): () => void {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  node.faults.add({ kind: 'hold', until: promise }, { when: ({ route }) => route === 'waitByHash' });
+  const resolve = node.hold({ when: ({ route }) => route === 'waitByHash' });
   return resolve;
 }
 

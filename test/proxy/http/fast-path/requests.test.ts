@@ -153,8 +153,7 @@ for (const fastPath of [true, false]) {
 /** `Connection` of the answers to `bytes`, whose end is followed by a FIN once the node has the last request. */
 async function connectionsOf(fastPath: boolean, t: TestContext, bytes: string, isHalfClosed: boolean) {
   const { node, gateway } = await nodeAndGateway(t, { config: { listen: { fastPath } } });
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  node.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route === 'submit' });
+  const release = node.hold({ when: ({ route }) => route === 'submit' });
   const { socket, text } = rawClient(t, gateway.port);
   const first = node.log.next(({ route }) => route === 'submit');
   socket.write(bytes, 'latin1');
@@ -225,9 +224,8 @@ for (const [title, piece] of [
 ] as const) {
   test(`a body of 60 kB that comes ${title} is answered on the fast path, and counted until then`, async (t) => {
     const { node, gateway } = await nodeAndGateway(t, onFastPath);
-    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const release = node.hold({ when: ({ route }) => route === 'view' });
     t.after(() => release());
-    node.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route === 'view' });
     const { socket } = rawClient(t, gateway.port);
     const bytes = head + body;
     const received = once(socket, 'data') as Promise<[Buffer]>;
