@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
-import { connect } from 'node:net';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import type { AccessConfig } from '../../../src/config/config.ts';
@@ -29,6 +28,7 @@ import {
 } from '../../support/issuer.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
 import { listen } from '../../support/listen.ts';
+import { rawClient } from '../../support/raw-http.ts';
 import { submission } from '../../support/submission.ts';
 import { putFile, temporaryFolder } from '../../support/temporary-folder.ts';
 import { authority, askH1, askH2, h2Session } from '../../support/tls.ts';
@@ -172,10 +172,7 @@ test('a body that arrives with, before and after the decision belongs to its req
     const body = Buffer.concat([Buffer.from(sent), Buffer.alloc(length, 32)]);
     const token = tokenOf(key, `tenant-${turn}`);
     const head = `POST /v1/transactions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nAuthorization: Bearer ${token}\r\nContent-Length: ${body.length}\r\n\r\n`;
-    const socket = connect(gateway.port, '127.0.0.1');
-    t.after(() => socket.destroy());
-    let said = '';
-    socket.on('data', (chunk) => (said += chunk.toString('latin1')));
+    const { socket, text } = rawClient(t, gateway.port);
     // In one piece, then in pieces, of which the head and half of the body are the first.
     if (turn % 2 === 0) socket.write(Buffer.concat([Buffer.from(head), body]));
     else {
@@ -183,8 +180,8 @@ test('a body that arrives with, before and after the decision belongs to its req
       if (length > 64_000) await until(async () => (await verified('ok')) === turn + 1);
       socket.write(body.subarray(body.length / 2));
     }
-    await until(() => /^HTTP\/1\.1 \d+/.test(said));
-    assert.match(said, /^HTTP\/1\.1 202 /);
+    await until(() => /^HTTP\/1\.1 \d+/.test(text()));
+    assert.match(text(), /^HTTP\/1\.1 202 /);
     const received = node.log.received.findLast(({ method }) => method === 'POST');
     // The log of the node keeps 64 KiB.
     assert.ok(received?.body.equals(body.subarray(0, 64 * 1024)), `${received?.body.length} of ${body.length} bytes`);

@@ -20,7 +20,7 @@ import {
 } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { listen } from '../../support/listen.ts';
-import { answersIn } from '../../support/raw-http.ts';
+import { answersIn, rawClient, type RawClient } from '../../support/raw-http.ts';
 import { metric } from '../../support/workers.ts';
 
 /** More than the kernel takes at once. */
@@ -31,18 +31,10 @@ const requestOf = (target: string, header = ''): string => `GET ${target} HTTP/1
 const ofModule = ({ url }: { readonly url: string }): boolean => url.includes('/module/');
 
 /** A client that reads nothing until `resume`, and all that it received when its connection is over. */
-function openClient(t: TestContext, { port }: TestGateway): { socket: Socket; received: Promise<string> } {
-  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
-  t.after(() => socket.destroy());
-  const chunks: Buffer[] = [];
-  socket.on('data', (chunk) => chunks.push(chunk));
-  socket.on('error', () => undefined);
-  socket.on('end', () => socket.end());
-  socket.pause();
-  const received = new Promise<string>((resolve) => {
-    socket.once('close', () => resolve(Buffer.concat(chunks).toString('latin1')));
-  });
-  return { socket, received };
+function openClient(t: TestContext, { port }: TestGateway): RawClient {
+  const client = rawClient(t, port);
+  client.socket.pause();
+  return client;
 }
 
 /** Resolves when an answer is on its way, most of which the client has not taken. */
