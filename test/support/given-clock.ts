@@ -3,14 +3,8 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { putFile, temporaryFolder } from './temporary-folder.ts';
 
-export interface GivenClock {
-  /** Variables of the gateways' environment. */
-  readonly env: Readonly<Record<string, string>>;
-  /** Moves it to a time, from which on it runs. */
-  set(text: string): void;
-}
-
-export function givenClock(t: TestContext, start: string): GivenClock {
+/** `env`: variables of the gateways' environment. `set`: moves it to a time, from which on it runs. */
+export function givenClock(t: TestContext, start: string) {
   const file = join(temporaryFolder(t), 'moved-by-ms');
   const set = (text: string): void => putFile(file, String(Date.parse(text) - Date.now()));
   set(start);

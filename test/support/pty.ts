@@ -7,19 +7,8 @@ export const noPty: string | false = String(spawnSync('script', ['--version']).s
   ? false
   : 'script of util-linux is not installed';
 
-export interface PtyCommand {
-  /** Resolves with the first match of the output; rejects when the command ends without one. */
-  output(pattern: RegExp): Promise<RegExpExecArray>;
-  /** Everything on the screen so far. */
-  text(): string;
-  /** As typed on the keyboard. */
-  type(keys: string): void;
-  /** Closes the terminal, as its window does. */
-  close(): void;
-}
-
 /** Runs a line of shell on a new terminal, which closes after the test. */
-export function onPty(t: TestContext, line: string, options: { readonly cwd: string }): PtyCommand {
+export function onPty(t: TestContext, line: string, options: { readonly cwd: string }) {
   const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], TERM: 'xterm', NO_COLOR: '1' };
   const child = spawn('script', ['--quiet', '--flush', '--command', `exec ${line}`, '/dev/null'], { ...options, env });
   t.after(() => child.kill('SIGKILL'));
@@ -30,8 +19,9 @@ export function onPty(t: TestContext, line: string, options: { readonly cwd: str
     for (const look of looks) look();
   });
   return {
-    output: (pattern) =>
-      new Promise((resolve, reject) => {
+    /** Resolves with the first match of the output; rejects when the command ends without one. */
+    output: (pattern: RegExp) =>
+      new Promise<RegExpExecArray>((resolve, reject) => {
         const look = (): void => {
           const match = pattern.exec(text);
           if (match !== null) resolve(match);
@@ -40,8 +30,11 @@ export function onPty(t: TestContext, line: string, options: { readonly cwd: str
         look();
         child.once('close', () => reject(new Error(`ended without ${String(pattern)}:\n${text}`)));
       }),
+    /** Everything on the screen so far. */
     text: () => text,
-    type: (keys) => void child.stdin.write(keys),
+    /** As typed on the keyboard. */
+    type: (keys: string) => void child.stdin.write(keys),
+    /** Closes the terminal, as its window does. */
     close: () => void child.kill('SIGKILL'),
   };
 }

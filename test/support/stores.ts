@@ -15,18 +15,6 @@ const place: CurrentEpoch = {
 /** The least that the config allows. */
 export const leastBytes = 64 * 1024 * 1024;
 
-/** A store, and the faults that it has reported. */
-export interface TestStore {
-  readonly store: AnswerStore;
-  readonly faults: readonly (string | undefined)[];
-  /** Writes an answer; resolves to whether every worker finds it. */
-  readonly write: (key: CacheKey, answer: CachedResponse, overwrite?: boolean) => Promise<boolean>;
-  /** The body that a look-up finds, or the reason for a miss. */
-  readonly findNow: (key: CacheKey) => Promise<string>;
-  /** `findNow`, past the rest that a slow look-up begins on a busy machine. */
-  readonly find: (key: CacheKey) => Promise<string>;
-}
-
 interface TestStoreWriteOptions {
   readonly folder: string;
   readonly maxBytes?: number;
@@ -37,8 +25,8 @@ interface TestStoreWriteOptions {
   readonly onWritten?: (outcome: WriteOutcome, answers: number) => void;
 }
 
-/** Opens a store; it is closed after the test. */
-export function startStore(t: Ending, options: TestStoreWriteOptions): TestStore {
+/** Opens a store, which is closed after the test; and the faults that it has reported. */
+export function startStore(t: Ending, options: TestStoreWriteOptions) {
   const { folder, maxBytes = leastBytes, isShared = false, run = 'one' } = options;
   const faults: (string | undefined)[] = [];
   const setup = { folder, maxBytes, isShared, run };
@@ -50,6 +38,7 @@ export function startStore(t: Ending, options: TestStoreWriteOptions): TestStore
     onFault: (fault) => faults.push(fault),
   });
   t.after(() => store.close());
+  /** The body that a look-up finds, or the reason for a miss. */
   const findNow = async (key: CacheKey): Promise<string> => {
     const found = await store.find(key);
     return 'answer' in found ? found.answer.body.toString() : found.miss;
@@ -57,10 +46,12 @@ export function startStore(t: Ending, options: TestStoreWriteOptions): TestStore
   return {
     store,
     faults,
-    write: (key, answer, overwrite = false) =>
-      new Promise((onDone) => store.store(key, answer, { head: 1n, overwrite, onDone })),
+    /** Writes an answer; resolves to whether every worker finds it. */
+    write: (key: CacheKey, answer: CachedResponse, overwrite = false) =>
+      new Promise<boolean>((onDone) => store.store(key, answer, { head: 1n, overwrite, onDone })),
     findNow,
-    find: (key) =>
+    /** `findNow`, past the rest that a slow look-up begins on a busy machine. */
+    find: (key: CacheKey) =>
       eventually(
         () => findNow(key),
         (found) => found !== 'unavailable',
@@ -69,7 +60,7 @@ export function startStore(t: Ending, options: TestStoreWriteOptions): TestStore
 }
 
 /** Opens a store; resolves when it is in use. */
-export async function openStore(t: Ending, options: TestStoreWriteOptions): Promise<TestStore> {
+export async function openStore(t: Ending, options: TestStoreWriteOptions) {
   const opened = startStore(t, options);
   await until(() => opened.store.reader !== undefined && opened.store.fault === undefined);
   return opened;

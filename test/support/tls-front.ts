@@ -7,25 +7,8 @@ import { join } from './delay-proxy.ts';
 import { listen } from './listen.ts';
 import type { Certified } from './tls.ts';
 
-export interface TlsFront {
-  readonly port: number;
-  /** Base address of the node, by this host name. */
-  url(host?: string): string;
-  /** Common names of the certificates that new connections showed, and names that they asked for, each once. */
-  readonly shown: ReadonlySet<string>;
-  readonly asked: ReadonlySet<string>;
-  readonly failed: number;
-  /** New connections get another certificate, or are judged by another authority. */
-  change(served: Certified, clientCa?: string): void;
-}
-
 /** `clientCa`: PEM text of the authority of certificates that clients must show. */
-export async function tlsFront(
-  t: TestContext,
-  node: { readonly url: string },
-  served: Certified,
-  clientCa?: string,
-): Promise<TlsFront> {
+export async function tlsFront(t: TestContext, node: { readonly url: string }, served: Certified, clientCa?: string) {
   const { port: target, pathname } = new URL(node.url);
   const [shown, asked] = [new Set<string>(), new Set<string>()];
   let failed = 0;
@@ -45,12 +28,15 @@ export async function tlsFront(
   const port = await listen(t, server);
   return {
     port,
+    /** Base address of the node, by this host name. */
     url: (host = '127.0.0.1') => `https://${host}:${port}${pathname}`,
+    /** Common names of the certificates that new connections showed, and names that they asked for, each once. */
     shown,
     asked,
     get failed() {
       return failed;
     },
-    change: (files, ca) => server.setSecureContext(contextOf(files, ca)),
+    /** New connections get another certificate, or are judged by another authority. */
+    change: (files: Certified, ca?: string) => server.setSecureContext(contextOf(files, ca)),
   };
 }
