@@ -84,7 +84,7 @@ test('an answer of the earlier ledger reaches its waiting clients, and is not st
   await asked;
   // Another chain, and the first one again: the ledger may be another one under the same id.
   await leaveAndReturn(node, gateway, isRead);
-  release(undefined);
+  release();
 
   const { status, headers } = await waiting;
   assert.deepEqual([status, headers['cache-control'], headers['etag']], [200, 'no-store', undefined]);
@@ -106,7 +106,7 @@ test('a read of latest whose version its node lost meanwhile is answered at the 
   // Another chain, and then a ledger of the first one that does not have version 900 yet.
   node.clock.head = 500n;
   await leaveAndReturn(node, gateway, isAtHead);
-  release(undefined);
+  release();
 
   const { status, headers, text } = await waiting;
   assert.deepEqual([status, headers['ledgergate-served-version']], [200, '500'], text);
