@@ -156,12 +156,8 @@ export function parseArguments(command: CliCommand, args: readonly string[], env
   return { help, operand: operands[0], given };
 }
 
-interface OptionToken {
-  readonly name: string;
-  readonly rawName: string;
-  readonly value: string | undefined;
-  readonly inlineValue: boolean | undefined;
-}
+type Token = NonNullable<ReturnType<typeof parseArgs>['tokens']>[number];
+type OptionToken = Extract<Token, { readonly kind: 'option' }>;
 
 function addFlag(command: CliCommand, { name, rawName, value, inlineValue }: OptionToken, given: Given): void {
   if (!isFlag(name) || !command.flags.includes(name)) {

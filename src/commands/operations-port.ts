@@ -104,13 +104,11 @@ function readToken({ given }: CommandCall): string | undefined {
   return token;
 }
 
-interface OperationsPort {
-  readonly url: URL;
-  readonly token?: string | undefined;
-}
-
 /** The port in the operand, else by `--url`, else by config, else by host and port. Throws UsageError. */
-async function portOf(command: string, call: CommandCall): Promise<OperationsPort> {
+async function portOf(
+  command: string,
+  call: CommandCall,
+): Promise<{ readonly url: URL; readonly token?: string | undefined }> {
   const { operand, given } = call;
   if (operand !== undefined) return { url: parseUrl(command, operand) };
   const text = given.get('url')?.values[0];

@@ -226,16 +226,12 @@ export function formatLogLine(line: string, paint: (word: string, level: number)
 
 const labels: Readonly<Record<number, string | undefined>> = { ...pino.levels.labels, [auditLevel.audit]: 'audit' };
 
-interface SourceContext {
-  readonly source?: string;
-}
-
 /** Versions above 2^53 stay exact, as their source text. */
 function parseExactly(line: string): Record<string, unknown> {
   return JSON.parse(line, keepExact) as Record<string, unknown>;
 }
 
-function keepExact(_key: string, value: unknown, context?: SourceContext): unknown {
+function keepExact(_key: string, value: unknown, context?: { readonly source?: string }): unknown {
   return typeof value === 'number' && !Number.isSafeInteger(value) ? (context?.source ?? value) : value;
 }
 

@@ -2,20 +2,7 @@
 import type { Registry } from 'prom-client';
 import { compareConfigs, type Config, ConfigError, type Problem } from '../config/index.ts';
 import { Counter, Gauge, type Journal } from '../metrics/index.ts';
-
-/** `unchanged`: no key that a running gateway can change. `refused`: invalid, and none of it is in force. */
-const reloadResults = ['applied', 'unchanged', 'refused'] as const;
-type ReloadResult = (typeof reloadResults)[number];
-
-interface ReloadStatus {
-  /** ISO 8601. */
-  readonly at: string;
-  readonly result: ReloadResult;
-  /** Keys whose new values wait for a restart. */
-  readonly needsRestart: readonly string[];
-  /** Places of the problems of a refused config: file, line, column and key. Values may be secrets. */
-  readonly refused?: readonly string[] | undefined;
-}
+import type { ReloadStatus } from '../proxy/operations/index.ts';
 
 /** The part of the gateway that configs are applied to. */
 interface Reloaded {
@@ -32,7 +19,7 @@ const mostPlaces = 5;
 export class Reloads {
   readonly #part: Reloaded;
   readonly #onInForce: (config: Config) => void;
-  readonly #count: (result: ReloadResult) => void;
+  readonly #count: (result: ReloadStatus['result']) => void;
   #config: Config;
   #status: ReloadStatus | undefined;
   #succeededAtMs = Date.now();
@@ -47,7 +34,7 @@ export class Reloads {
     this.#count = new Counter(registry, {
       name: 'ledgergate_config_reloads_total',
       help: 'Times the config was read again while the gateway ran: applied, unchanged (nothing that can change now), refused (it is wrong).',
-      labels: { result: reloadResults },
+      labels: { result: ['applied', 'unchanged', 'refused'] },
     }).by('result');
     new Gauge(registry, {
       name: 'ledgergate_config_last_reload_success_timestamp_seconds',
@@ -112,7 +99,7 @@ export class Reloads {
     journal.record('config restart', { needsRestart: restart }, 'changed keys of the config need a restart');
   }
 
-  #note(result: ReloadResult, needsRestart: readonly string[], refused?: readonly string[]): void {
+  #note(result: ReloadStatus['result'], needsRestart: readonly string[], refused?: readonly string[]): void {
     this.#count(result);
     const at = new Date();
     if (result !== 'refused') this.#succeededAtMs = at.getTime();

@@ -9,18 +9,8 @@ export type Level = 'info' | 'warn' | 'error';
 /** Kept fields of an event: short texts by name. */
 export type EventFields = Readonly<Record<string, string>>;
 
-/** Bounds and further fields of one kind of event. */
-interface EventKindOptions {
-  /** Kept fields beside those of `about` and of the text. */
-  readonly also?: readonly string[];
-  /** Opposite kinds, such as `node down` and `node usable`, share the bound of their log lines. Default: the kind. */
-  readonly topic?: string;
-  /** Log lines at once about one thing (`Journal`). Default 10. */
-  readonly lines?: number;
-}
-
 /** Level, fields and text of one kind of event. */
-interface EventKindRule extends EventKindOptions {
+interface EventKindRule {
   readonly level: Level;
   /** Kept fields that distinguish two events of the kind. */
   readonly about: readonly string[];
@@ -29,10 +19,18 @@ interface EventKindRule extends EventKindOptions {
    * brackets is left out without its fields.
    */
   readonly text: string;
+  /** Kept fields beside those of `about` and of the text. */
+  readonly also?: readonly string[];
+  /** Opposite kinds, such as `node down` and `node usable`, share the bound of their log lines. Default: the kind. */
+  readonly topic?: string;
+  /** Log lines at once about one thing (`Journal`). Default 10. */
+  readonly lines?: number;
 }
 
-function rule(level: Level, about: readonly string[], text: string, options: EventKindOptions = {}): EventKindRule {
-  return { level, about, text, ...options };
+type Further = Pick<EventKindRule, 'also' | 'topic' | 'lines'>;
+
+function rule(level: Level, about: readonly string[], text: string, further: Further = {}): EventKindRule {
+  return { level, about, text, ...further };
 }
 
 const health = { topic: 'health' };

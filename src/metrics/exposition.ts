@@ -12,13 +12,8 @@ export const contentTypes: Readonly<Record<Form, string>> = {
   openmetrics: 'application/openmetrics-text; version=1.0.0; charset=utf-8',
 };
 
-interface Exposition {
-  readonly contentType: string;
-  readonly text: string;
-}
-
 /** The families in the form that the header `accept` prefers. */
-export function expose(families: readonly FamilyData[], accept: string | undefined): Exposition {
+export function expose(families: readonly FamilyData[], accept: string | undefined) {
   const form = formOf(accept);
   return { contentType: contentTypes[form], text: write(families, form) };
 }

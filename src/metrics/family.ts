@@ -222,17 +222,13 @@ class Distribution {
   }
 }
 
-interface HistogramOptions<D extends Declared> extends FamilyOptions<D> {
-  /** Upper bounds, included, rising. */
-  readonly buckets: readonly number[];
-}
-
 /** A family of histograms. */
 export class Histogram<const D extends Declared = Unlabelled> extends CountedFamily<D, Distribution> {
   readonly type = 'histogram';
+  /** Upper bounds, included, rising. */
   readonly buckets: readonly number[];
 
-  constructor(registry: Registry, options: HistogramOptions<D>) {
+  constructor(registry: Registry, options: FamilyOptions<D> & Pick<Histogram<D>, 'buckets'>) {
     super(registry, options);
     this.buckets = options.buckets;
     // The one series of a family without labels exists from the start.

@@ -19,32 +19,20 @@ function joinSamples(samples: readonly Sample[], join: Join): Sample[] {
   if (first === undefined) return [];
   const { metricName, labels } = first;
   const exemplar = newest(samples);
-  const value = joined(
-    samples.map(({ value }) => value),
-    join,
-  );
+  const value = joined[join](samples.map(({ value }) => value));
   return [{ metricName, labels, value, ...(exemplar === undefined ? {} : { exemplar }) }];
 }
 
-function joined(values: readonly number[], join: Join): number {
-  switch (join) {
-    case 'min':
-      return Math.min(...values);
-    case 'max':
-      return Math.max(...values);
-    case 'first':
-    case 'omit':
-      return values[0] ?? NaN;
-    case 'average':
-      return sum(values) / values.length;
-    case 'sum':
-      return sum(values);
-  }
-}
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
-function sum(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0);
-}
+const joined: Readonly<Record<Join, (values: readonly number[]) => number>> = {
+  sum,
+  min: (values) => Math.min(...values),
+  max: (values) => Math.max(...values),
+  first: ([first = NaN]) => first,
+  omit: () => NaN,
+  average: (values) => sum(values) / values.length,
+};
 
 function newest(samples: readonly Sample[]): Exemplar | undefined {
   let found: Exemplar | undefined;

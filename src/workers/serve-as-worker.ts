@@ -2,6 +2,7 @@
 import cluster from 'node:cluster';
 import { GatewayLog, type PeerWorkers, type Serving, startServing } from '../gateway/index.ts';
 import { SharedFiles } from '../metrics/index.ts';
+import { processCalls } from '../proxy/operations/index.ts';
 import { Channel, type PrimaryHandlers, type Setup, type StartFailure, type WorkerHandlers } from './channel.ts';
 import { PeerLink } from './peers.ts';
 
@@ -18,7 +19,6 @@ export async function serveAsWorker(): Promise<void> {
   started.promise.catch(() => undefined);
   const whenServing = (use: (serving: Serving) => void | Promise<void>): Promise<void> =>
     started.promise.then(use, () => undefined);
-  const operations = async () => (await started.promise).operations;
   const own: { link?: PeerLink; log?: GatewayLog } = {};
   const handlers: WorkerHandlers = {
     serve: (setup) => set.resolve(setup),
@@ -26,15 +26,7 @@ export async function serveAsWorker(): Promise<void> {
     // In order, and events from before the start ahead of the first request.
     published: (published) =>
       whenServing((serving) => own.link?.receive(published, (event) => serving.applyPeerEvent(event))),
-    readiness: async () => (await operations()).readiness(),
-    report: async () => (await operations()).report(),
-    families: async () => (await operations()).families(),
-    purge: async (request) => (await operations()).purge(request),
-    purgeHere: async (request) => (await operations()).purgeHere(request),
-    setDrained: async (request) => (await operations()).setDrained(request),
-    explain: async (request) => (await operations()).explain(request),
-    usage: async (request) => (await operations()).usage(request),
-    keys: async (request) => (await operations()).keys(request),
+    ...processCalls(async (name, argument) => (await started.promise).operations[name](argument)),
     apply: async (config) => {
       const serving = await started.promise;
       return serving.apply(config).then(() => undefined, String);

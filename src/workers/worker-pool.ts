@@ -5,7 +5,7 @@ import { getCompileCacheDir } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Circuit } from '../ledger/index.ts';
-import type { ProcessCalls } from '../proxy/operations/index.ts';
+import { callMs, processCalls } from '../proxy/operations/index.ts';
 import { Channel, type PrimaryHandlers, type Setup, type StartFailure, type WorkerHandlers } from './channel.ts';
 
 /** Callbacks of the pool. */
@@ -30,7 +30,7 @@ export class WorkerPool {
   readonly #events: PoolEvents;
   readonly #workers = new Map<number, WorkerProcess>();
   readonly #askedPort: number;
-  readonly #watch: HangWatch;
+  readonly #endWatch: () => void;
   /** The port of the first worker that listened. */
   #port: number | undefined;
   #isClosing = false;
@@ -48,7 +48,7 @@ export class WorkerPool {
     cluster.setupPrimary({ exec, args: [], serialization: 'advanced' });
     process.on('exit', this.#killAll);
     const loaded = () => this.workers.filter(({ isLoaded }) => isLoaded);
-    this.#watch = new HangWatch(loaded, ({ id }, silentMs) => {
+    this.#endWatch = watchHangs(loaded, ({ id }, silentMs) => {
       events.onHung();
       this.#workers.get(id)?.end(`no answer for ${silentMs / 1_000} s`);
     });
@@ -88,14 +88,14 @@ export class WorkerPool {
    */
   async close(boundMs: number): Promise<void> {
     this.#isClosing = true;
-    this.#watch.close();
+    this.#endWatch();
     await Promise.all(this.workers.map((worker) => worker.close(boundMs)));
     process.off('exit', this.#killAll);
   }
 
   kill(): void {
     this.#isClosing = true;
-    this.#watch.close();
+    this.#endWatch();
     this.#killAll();
   }
 
@@ -171,64 +171,36 @@ export type WatchedWorker = Pick<WorkerProcess, 'id' | 'channel'>;
 
 /**
  * Queries every worker each second. A stopped process, or one in an endless loop, keeps its connections open, and their
- * clients waiting, until it is killed.
+ * clients waiting, until it is killed. `workers`: the loaded ones, which answer at once unless they hang. `onHung` is
+ * called once for a worker without an answer for `silentMs`, which is longer than any garbage collection or listing of a
+ * large memory. Returns the function that ends the queries.
  */
-export class HangWatch {
-  readonly #timer: NodeJS.Timeout;
+export function watchHangs(
+  workers: () => readonly WatchedWorker[],
+  onHung: (worker: WatchedWorker, silentMs: number) => void,
+  { silentMs = 10_000, everyMs = 1_000 } = {},
+): () => void {
+  const mostTicks = Math.ceil(silentMs / everyMs);
   /** Ticks since the open query, by worker: unlike a clock, ticks stop while the primary itself is stopped. */
-  readonly #ticks = new WeakMap<WatchedWorker, number>();
-
-  /**
-   * `workers`: the loaded ones, which answer at once unless they hang. `onHung` is called once for a worker without an
-   * answer for `silentMs`, which is longer than any garbage collection or listing of a large memory.
-   */
-  constructor(
-    workers: () => readonly WatchedWorker[],
-    onHung: (worker: WatchedWorker, silentMs: number) => void,
-    { silentMs = 10_000, everyMs = 1_000 } = {},
-  ) {
-    const mostTicks = Math.ceil(silentMs / everyMs);
-    this.#timer = setInterval(() => {
-      for (const worker of workers()) {
-        const ticks = this.#ticks.get(worker);
-        // One query at a time bounds the messages to a hung worker.
-        if (ticks === undefined) {
-          this.#query(worker, silentMs);
-          continue;
-        }
-        this.#ticks.set(worker, ticks + 1);
-        if (ticks + 1 === mostTicks) onHung(worker, silentMs);
-      }
-    }, everyMs).unref();
-  }
-
-  close(): void {
-    clearInterval(this.#timer);
-  }
-
-  #query(worker: WatchedWorker, silentMs: number): void {
-    this.#ticks.set(worker, 0);
-    const onEnd = () => this.#ticks.delete(worker);
-    worker.channel.call('alive', undefined, silentMs * 10).then(onEnd, onEnd);
-  }
+  const open = new WeakMap<WatchedWorker, number>();
+  const timer = setInterval(() => {
+    for (const worker of workers()) {
+      const ticks = open.get(worker);
+      open.set(worker, ticks === undefined ? 0 : ticks + 1);
+      // One query at a time bounds the messages to a hung worker.
+      if (ticks === undefined) {
+        const onEnd = () => open.delete(worker);
+        worker.channel.call('alive', undefined, silentMs * 10).then(onEnd, onEnd);
+      } else if (ticks + 1 === mostTicks) onHung(worker, silentMs);
+    }
+  }, everyMs).unref();
+  return () => clearInterval(timer);
 }
 
 /** A process that neither loads nor serves within this time after its last step is hung. */
 const startMs = 30_000;
 /** A disconnected process has this long to exit. */
 export const exitMs = 2_000;
-
-/** Clients of the operations port wait for a second or more; a report leaves out a slower worker. */
-const reportMs = 800;
-/** Bounds a purge, which scans Redis in steps. */
-const purgeMs = 310_000;
-const explainMs = 5_000;
-const drainMs = 5_000;
-/** Redis may hold weeks of usage of many keys. */
-const usageMs = 30_000;
-
-/** The wait for another writer of the file, a silent Redis, and the other workers. */
-const keysMs = 10_000;
 
 /** The messages that other parts of the primary handle. */
 export type Services = Omit<PrimaryHandlers, keyof WorkerProcessEvents>;
@@ -243,7 +215,11 @@ interface WorkerProcessEvents extends Pick<PrimaryHandlers, 'loaded' | 'serving'
 export class WorkerProcess {
   readonly id: number;
   readonly channel: Channel<WorkerHandlers>;
-  readonly operations: ProcessCalls;
+  readonly operations = processCalls((name, argument) => {
+    // A starting worker answers once it serves.
+    const withinMs = name === 'setDrained' && !this.isServing ? startMs : callMs[name];
+    return this.channel.call(name, argument, withinMs);
+  });
   isLoaded = false;
   isServing = false;
   setupPort: number | undefined;
@@ -261,7 +237,6 @@ export class WorkerProcess {
     const handlers = {};
     this.id = worker.id;
     this.channel = new Channel<WorkerHandlers>((message) => deliver(worker, message), handlers);
-    this.operations = this.#operations();
     this.#worker = worker;
     this.#events = events;
     Object.assign(handlers, servicesFor(this), this.#handlers());
@@ -296,22 +271,6 @@ export class WorkerProcess {
     if (this.#worker.isConnected()) this.#worker.process.disconnect();
     const isGone = await Promise.race([gone, sleep(exitMs, false, { ref: false })]);
     if (!isGone) this.kill();
-  }
-
-  #operations(): ProcessCalls {
-    const { channel } = this;
-    return {
-      readiness: () => channel.call('readiness', undefined, reportMs),
-      report: () => channel.call('report', undefined, reportMs),
-      families: () => channel.call('families', undefined, reportMs),
-      purge: (purge) => channel.call('purge', purge, purgeMs),
-      purgeHere: (request) => channel.call('purgeHere', request, purgeMs),
-      // A starting worker answers once it serves.
-      setDrained: (request) => channel.call('setDrained', request, this.isServing ? drainMs : startMs),
-      explain: (request) => channel.call('explain', request, explainMs),
-      usage: (request) => channel.call('usage', request, usageMs),
-      keys: (request) => channel.call('keys', request, keysMs),
-    };
   }
 
   #handlers(): Omit<WorkerProcessEvents, 'gone'> {

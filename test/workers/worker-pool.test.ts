@@ -18,12 +18,12 @@ import {
 } from '../../src/workers/channel.ts';
 import { FlightDesk, PeerLink, WorkerBroadcast, type Peer } from '../../src/workers/peers.ts';
 import {
-  HangWatch,
   WorkerPool,
   type PoolEvents,
   WorkerProcess,
   type Services,
   type WatchedWorker,
+  watchHangs,
 } from '../../src/workers/worker-pool.ts';
 import { until } from '../support/eventually.ts';
 import { testConfig } from '../support/gateway.ts';
@@ -86,12 +86,12 @@ function worker(id: number): TestWorker {
 function watch(t: TestContext, workers: readonly TestWorker[]): { readonly hung: number[] } {
   const hung: number[] = [];
   const listed = workers.map(({ worker }) => worker);
-  const watching = new HangWatch(
+  const end = watchHangs(
     () => listed,
     ({ id }) => hung.push(id),
     { silentMs: 300, everyMs: 50 },
   );
-  t.after(() => watching.close());
+  t.after(end);
   return { hung };
 }
 

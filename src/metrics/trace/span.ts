@@ -6,6 +6,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as api from '@opentelemetry/api';
+import type { TraceReference } from '../family.ts';
 
 /** 64-bit numbers are text. */
 export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
@@ -19,16 +20,10 @@ interface SpanStart {
   readonly link?: Span | undefined;
 }
 
-/** Identity of a span in logs and metrics: lower-case hex. */
-interface SpanName {
-  readonly traceId: string;
-  readonly spanId: string;
-}
-
 /** One piece of work. */
 export interface Span {
   /** `undefined`: it is recorded nowhere. */
-  readonly recorded: SpanName | undefined;
+  readonly recorded: TraceReference | undefined;
   /** Headers that continue the trace from here. */
   headers(): Readonly<Record<string, string>>;
   /** Begins a piece of work within this one; its end is the caller's. */
@@ -178,7 +173,7 @@ function carried({ propagator }: Sdk, context: api.Context): Record<string, stri
 }
 
 class RecordedSpan implements Span {
-  readonly recorded: SpanName | undefined;
+  readonly recorded: TraceReference | undefined;
   readonly #sdk: Sdk;
   readonly #span: api.Span;
   readonly #context: api.Context;

@@ -23,13 +23,6 @@ export type Audit = (call: {
   readonly [subject: string]: unknown;
 }) => void;
 
-interface AdminParts {
-  readonly log: Pick<LogAdmin, 'show' | 'change'>;
-  readonly audit: Audit;
-  /** The config in force, read at each request. */
-  readonly rules: () => AccessRules;
-}
-
 /** `subject`: fields of its line in the audit log, no text of an operator that was not checked. */
 interface AuditedAnswer extends AdminAnswer {
   readonly subject?: Readonly<Record<string, unknown>>;
@@ -45,9 +38,13 @@ interface AdminRoute {
   readonly write?: (reply: FastifyReply, answer: AdminAnswer, request: FastifyRequest) => FastifyReply;
 }
 
-/** Adds `/admin/*`. */
-export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, parts: AdminParts): void {
-  const { log } = parts;
+/** Adds `/admin/*`. `rules`: of the config in force, read at each request. */
+export function addAdminRoutes(
+  app: FastifyInstance,
+  admin: AdminFunctions,
+  log: Pick<LogAdmin, 'show' | 'change'>,
+  { audit, rules }: { readonly audit: Audit; readonly rules: () => AccessRules },
+): void {
   const routes: readonly AdminRoute[] = [
     {
       method: 'POST',
@@ -104,7 +101,7 @@ export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, part
       },
     },
   ];
-  for (const route of routes) addRoute(app, route, parts);
+  for (const route of routes) addRoute(app, route, audit, rules);
 }
 
 const keysRoutes: readonly (readonly [HTTPMethods, url: string, KeysRequest['action']])[] = [
@@ -123,7 +120,7 @@ function paramOf({ params }: FastifyRequest, name: string): string {
   return (params as Readonly<Record<string, string>>)[name] ?? '';
 }
 
-function addRoute(app: FastifyInstance, route: AdminRoute, { audit, rules }: AdminParts): void {
+function addRoute(app: FastifyInstance, route: AdminRoute, audit: Audit, rules: () => AccessRules): void {
   const { method, url, action, run, write = answer } = route;
   const operators = new WeakMap<FastifyRequest, Operator>();
   const note = (request: FastifyRequest, status: number, subject = {}): void => {

@@ -40,9 +40,9 @@ export interface OperationsSource extends AdminFunctions {
 interface OperationsParts {
   readonly version: string;
   readonly source: OperationsSource;
-  isDraining(): boolean;
+  readonly isDraining: () => boolean;
   /** The config in force, read at each request, because a reload may change it. */
-  rules(): Omit<Config['operations'], 'port'>;
+  readonly rules: () => Omit<Config['operations'], 'port'>;
   /** `undefined` since the start. */
   reload(): GatewayStatus['reload'];
   readonly audit: Audit;
@@ -92,7 +92,7 @@ export function createOperations(parts: OperationsParts & LogAdminParts) {
     });
   };
   const app = createGuardedServer({ forceCloseConnections: true, bodyLimit: largestBody }, httpOptions, (handler) =>
-    answerKnownHosts(handler, () => parts.rules()),
+    answerKnownHosts(handler, parts.rules),
   );
   app.addHook('onRequest', (request, reply, done) => {
     if (request.raw.url?.includes('#') !== true) return done();
@@ -141,7 +141,7 @@ export function createOperations(parts: OperationsParts & LogAdminParts) {
     live(reply).type('text/html; charset=utf-8').header('content-security-policy', policy).send(runbookPage()),
   );
   app.get('/status.json', async (_request, reply) => live(reply).send(await status()));
-  addAdminRoutes(app, source, { log, audit: parts.audit, rules: () => parts.rules() });
+  addAdminRoutes(app, source, log, parts);
   return {
     app,
     /** Resolves with the port. */

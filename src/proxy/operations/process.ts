@@ -20,18 +20,6 @@ import {
   type DescribedRequest,
 } from './admin-request.ts';
 
-/** The body of a purge, not parsed yet, and the operator's address. */
-interface OperatorPurge {
-  readonly request: unknown;
-  readonly from: string;
-}
-
-interface DrainRequest {
-  readonly upstream: string;
-  readonly isDrained: boolean;
-  readonly from: string;
-}
-
 /** Purges in flight at once: each one scans all of memory and Redis. */
 const maxPurges = 4;
 
@@ -81,8 +69,8 @@ export class ProcessOperations {
     return familiesOf(this.#parts.registry);
   }
 
-  /** Purges memory, Redis and replicas. */
-  purge({ request, from }: OperatorPurge): Promise<AdminAnswer> {
+  /** Purges memory, Redis and replicas. `request`: not parsed yet. `from`: the operator's address. */
+  purge({ request, from }: { readonly request: unknown; readonly from: string }): Promise<AdminAnswer> {
     return answered(async () => {
       const scope = scopeOf(parsePurgeRequest(request), this.#parts);
       if (this.#purges >= maxPurges) throw new AdminFault(503, `${maxPurges} purges are in flight: try again`);
@@ -111,8 +99,9 @@ export class ProcessOperations {
   }
 
   /** Drains or resumes a node in this process. */
-  setDrained({ upstream: name, isDrained, from }: DrainRequest): Promise<AdminAnswer> {
+  setDrained(request: { readonly upstream: string; readonly isDrained: boolean; readonly from: string }) {
     return answered(() => {
+      const { upstream: name, isDrained, from } = request;
       const { fleet, journal } = this.#parts;
       const drained = fleet.drain(name, isDrained);
       if (drained === undefined) throw new AdminFault(404, 'no upstream of the config has this name');

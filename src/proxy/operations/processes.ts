@@ -1,13 +1,29 @@
 /** The operations of several processes as those of one: a purge reaches every process before the response. */
 import { type FamilyData, Journal } from '../../metrics/index.ts';
 import { type AdminAnswer, orFault } from './admin-request.ts';
-import type { AdminFunctions } from './admin-routes.ts';
 import type { OperationsSource } from './operations-server.ts';
 import { parsePurgeRequest, type ProcessOperations, type PurgeRequest } from './process.ts';
 import { mergeReadiness, mergeStatus, type Readiness } from './status/report.ts';
 import { mergeUsage } from './usage-report.ts';
 
-type Calls = keyof AdminFunctions | 'readiness' | 'report' | 'families' | 'purgeHere';
+/** The calls of another process, each with the longest wait for its answer in ms. */
+export const callMs = {
+  // Clients of the operations port wait for a second or more; a report leaves out a slower process.
+  readiness: 800,
+  report: 800,
+  families: 800,
+  // Scans Redis in steps.
+  purge: 310_000,
+  purgeHere: 310_000,
+  setDrained: 5_000,
+  explain: 5_000,
+  // Redis may hold weeks of usage of many keys.
+  usage: 30_000,
+  // The wait for another writer of the file, a silent Redis, and the other processes.
+  keys: 10_000,
+} as const satisfies Partial<Record<keyof ProcessOperations, number>>;
+
+type Calls = keyof typeof callMs;
 
 /** The operations of a serving process, called from another one; a call without an answer in time rejects. */
 export type ProcessCalls = {
@@ -15,6 +31,12 @@ export type ProcessCalls = {
     ...given: Parameters<ProcessOperations[Call]>
   ) => Promise<Awaited<ReturnType<ProcessOperations[Call]>>>;
 };
+
+/** Every call by one function, which gets its name and its argument. */
+export function processCalls(call: (name: Calls, argument: never) => Promise<unknown>): ProcessCalls {
+  const names = Object.keys(callMs) as Calls[];
+  return Object.fromEntries(names.map((name) => [name, (argument: never) => call(name, argument)])) as ProcessCalls;
+}
 
 /** A process that serves, or starts. */
 interface ServingProcess {

@@ -166,7 +166,7 @@ function serverOf(usage: Pick<Usage, 'report'> | undefined) {
   // Nothing but usage is asked for here.
   const admin = new ProcessOperations({ access: usage && { usage } } as unknown as ProcessParts);
   const app = fastify();
-  addAdminRoutes(app, admin, { log: noLog, audit: () => undefined, rules });
+  addAdminRoutes(app, admin, noLog, { audit: () => undefined, rules });
   return (path: string, token = 'a-token-of-16-chars') =>
     app.inject({ path, headers: { authorization: `Bearer ${token}` } });
 }

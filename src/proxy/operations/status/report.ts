@@ -28,23 +28,25 @@ export interface WorkersFacts {
   readonly answering: number;
 }
 
+/** A reload of the config. */
+export interface ReloadStatus {
+  /** ISO 8601. */
+  readonly at: string;
+  /** `unchanged`: no key that a running gateway can change. `refused`: invalid, and none of it is in force. */
+  readonly result: 'applied' | 'unchanged' | 'refused';
+  /** Keys whose new values wait for a restart. */
+  readonly needsRestart: readonly string[];
+  /** Places of the problems of a refused config: file, line, column and key. Values may be secrets. */
+  readonly refused?: readonly string[] | undefined;
+}
+
 /** Facts of the whole gateway, beside the reports of processes. */
 export interface GatewayStatus {
   readonly version: string;
   readonly nowMs: number;
   readonly isDraining: boolean;
-  /** The last reload of the config. */
-  readonly reload:
-    | {
-        /** ISO 8601. */
-        readonly at: string;
-        readonly result: string;
-        /** Keys whose new values wait for a restart. */
-        readonly needsRestart: readonly string[];
-        /** Places of the problems of a refused config. */
-        readonly refused?: readonly string[] | undefined;
-      }
-    | undefined;
+  /** The last one; `undefined` since the start. */
+  readonly reload: ReloadStatus | undefined;
   readonly workers?: WorkersFacts | undefined;
 }
 
