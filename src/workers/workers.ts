@@ -28,9 +28,6 @@ const startMs = 30_000;
 /** Time for a drain beyond the worker's own bounds. */
 export const slackMs = 5_000;
 
-/** Sections without use whose files are kept for workers that start: a reload may be undone. */
-const mostUnused = 1_000;
-
 /** Starts `count` worker processes. Rejects when the port is in use; nodes may be down. */
 export function startWorkers(config: Config, count: number, options: GatewayOptions = {}): Promise<RunningGateway> {
   return openGateway(config, options, (log) => new Primary(config, count, log, options.drainDelayMs).start());
@@ -56,7 +53,8 @@ class Primary implements PoolEvents {
   /** Names of drained nodes. */
   readonly #drained = new Set<string>();
   #config: Config;
-  readonly #files = new PublishedFiles();
+  /** The contents of files that workers have published, for those that start (`SharedFiles`): by section, the last at the end. */
+  readonly #files = new Map<string, FileTexts>();
   #isUp = false;
   /** The worker that follows the ledger for all. */
   #appointed: WorkerProcess | undefined;
@@ -98,6 +96,7 @@ class Primary implements PoolEvents {
   /** Rejects when a serving worker refuses the config. */
   async apply(next: Config): Promise<void> {
     this.#config = next;
+    dropUnused(this.#files, next);
     const faults = await Promise.all(this.#pool.workers.map((worker) => this.#applyAt(worker, next)));
     const fault = faults.find((reason) => reason !== undefined);
     if (fault !== undefined) throw new Error(fault);
@@ -129,7 +128,7 @@ class Primary implements PoolEvents {
       drainDelayMs: this.#drainDelayMs,
       run: this.#run,
       processes: this.#count,
-      files: this.#files.all,
+      files: this.#files,
       drained: [...this.#drained],
     };
   }
@@ -137,7 +136,10 @@ class Primary implements PoolEvents {
   servicesFor({ id }: WorkerProcess): Services {
     return {
       publish: (published) => this.#broadcast.publish(id, published),
-      files: ({ section, texts }) => this.#files.keep(section, texts, this.#config),
+      files: ({ section, texts }) => {
+        this.#files.delete(section);
+        this.#files.set(section, texts);
+      },
       ...this.#flights.handlersFor(id),
       ...this.#counts.handlersFor(id),
     };
@@ -181,30 +183,16 @@ class Primary implements PoolEvents {
   }
 }
 
-/** The contents of files that workers have published, for those that start: see `SharedFiles`. */
-export class PublishedFiles {
-  /** By section, those published last at the end. */
-  readonly all = new Map<string, FileTexts>();
-  #config: Config | undefined;
-  /** Sections of `#config`. */
-  #used: ReadonlySet<string> = new Set();
+/** Sections without use whose files are kept for workers that start: a reload may be undone. */
+const mostUnused = 1_000;
 
-  /** `config`: in force, whose files stay. Reloads may name ever new ones: the oldest of the others are dropped. */
-  keep(section: string, texts: FileTexts, config: Config): void {
-    this.all.delete(section);
-    this.all.set(section, texts);
-    if (this.all.size <= mostUnused) return;
-    if (config !== this.#config) {
-      const { listen, upstreams, cache, access } = config;
-      const own = [listen.tls, cache.redis?.tls, access?.redis?.tls, access?.jwt];
-      const sections = [...own, ...upstreams.map(({ tls }) => tls)];
-      this.#used = new Set(sections.map((each) => JSON.stringify(each ?? null)));
-      this.#config = config;
-    }
-    // A reload names no other keys file.
-    const unused = [...this.all].filter(([name, { keys }]) => keys === undefined && !this.#used.has(name));
-    for (const [name] of unused.slice(0, -mostUnused)) this.all.delete(name);
-  }
+/** Drops files of sections that `config` lacks, the oldest ones: reloads may name ever new ones. */
+export function dropUnused(files: Map<string, FileTexts>, { listen, upstreams, cache, access }: Config): void {
+  const own = [listen.tls, cache.redis?.tls, access?.redis?.tls, access?.jwt, ...upstreams.map(({ tls }) => tls)];
+  const used = new Set(own.map((section) => JSON.stringify(section ?? null)));
+  // A reload names no other keys file.
+  const unused = [...files].filter(([name, { keys }]) => keys === undefined && !used.has(name));
+  for (const [name] of unused.slice(0, -mostUnused)) files.delete(name);
 }
 
 /** Metrics of the worker processes, counted by the primary. `readServing` is called at each scrape. */

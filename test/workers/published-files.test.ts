@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PublishedFiles } from '../../src/workers/workers.ts';
+import type { FileTexts } from '../../src/metrics/index.ts';
+import { dropUnused } from '../../src/workers/workers.ts';
 import { testConfig } from '../support/gateway.ts';
 
 test('files of the config in force are never dropped, of others those published last stay', () => {
@@ -10,13 +11,14 @@ test('files of the config in force are never dropped, of others those published 
     tls: { ca: `/${at}` },
   }));
   const config = testConfig({ full: many, config: { listen } });
-  const files = new PublishedFiles();
   const used = [config.listen.tls, ...config.upstreams.map(({ tls }) => tls)].map((tls) => JSON.stringify(tls));
   const others = Array.from({ length: 1_100 }, (_, at) => JSON.stringify({ ca: `/other/${at}` }));
   const keys = JSON.stringify({ keys: '/keys.yaml' });
 
-  files.keep(keys, { keys: 'keys' }, config);
-  for (const section of [...used, ...others]) files.keep(section, { ca: 'pem' }, config);
+  const files = new Map<string, FileTexts>([[keys, { keys: 'keys' }]]);
+  for (const section of [...used, ...others]) files.set(section, { ca: 'pem' });
 
-  assert.deepEqual([...files.all.keys()], [keys, ...used, ...others.slice(-1_000)]);
+  dropUnused(files, config);
+
+  assert.deepEqual([...files.keys()], [keys, ...used, ...others.slice(-1_000)]);
 });
