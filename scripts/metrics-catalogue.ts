@@ -1,7 +1,7 @@
 /** Every family of metrics that a gateway with every part on has, made as the gateway makes them. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Config } from '../src/config/config.ts';
-import { AccessLog } from '../src/gateway/access-log.ts';
+import { createAccessLog } from '../src/gateway/access-log.ts';
 import { GatewayLog } from '../src/gateway/log.ts';
 import { Journal } from '../src/metrics/journal.ts';
 import { Renewals } from '../src/metrics/renewals.ts';
@@ -112,7 +112,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
       always(
         build,
         (registry) => new Reloads({} as Config, { registry, journal, apply: async () => {} }, () => {}),
-        (registry) => new AccessLog(log, registry),
+        (registry) => createAccessLog(log, registry),
         (registry) => log.register(registry),
       ),
       { when: '`tracing`', add: tracing },

@@ -3,54 +3,42 @@
  * contains no path, query, body or key.
  */
 import type { Registry } from 'prom-client';
-import { type Count, Counter } from '../metrics/index.ts';
+import { Counter } from '../metrics/index.ts';
 import { Allowance } from '../ledger/index.ts';
 import { countedOutcome, countedStatus, type RequestSummary } from '../proxy/http/index.ts';
 import type { GatewayLog } from './log.ts';
 
-/** Writes access lines, and lines for bugs. */
-export class AccessLog {
-  readonly #log: GatewayLog;
-  readonly #dropped: Count;
+/** A function that writes the access line of an ended request, and the line for a bug. */
+export function createAccessLog(log: GatewayLog, registry: Registry): (ended: RequestSummary, seconds: number) => void {
   /** Lines for failed and slow requests. */
-  readonly #extraordinary = new Allowance(50, 100);
+  const extraordinary = new Allowance(50, 100);
   /** Bugs repeat. */
-  readonly #faults = new Allowance(1, 10);
-
-  constructor(log: GatewayLog, registry: Registry) {
-    this.#log = log;
-    this.#dropped = new Counter(registry, {
-      name: 'ledgergate_access_log_dropped_total',
-      help: 'Slow or failed requests without an access line, because too many had one within the second.',
-    }).of({});
-  }
-
-  /** A property: the path of each request calls it as a function of its own. */
-  readonly note = (ended: RequestSummary, seconds: number): void => {
-    const { share, slowMs, failed } = this.#log.inForce.access;
-    if (ended.bug !== undefined) this.#logBug(ended, ended.bug);
+  const faults = new Allowance(1, 10);
+  const dropped = new Counter(registry, {
+    name: 'ledgergate_access_log_dropped_total',
+    help: 'Slow or failed requests without an access line, because too many had one within the second.',
+  }).of({});
+  return (ended, seconds) => {
+    const { share, slowMs, failed } = log.inForce.access;
+    if (ended.bug !== undefined && faults.withdraw(performance.now())) logBug(log, ended, ended.bug);
     const isFailed = ended.status >= 500 || ended.outcome === 'failed';
     const isExtraordinary = seconds * 1000 > slowMs || (isFailed && failed);
     if (share === 0 && !isExtraordinary) return;
-    const { logger } = this.#log;
+    const { logger } = log;
     if (!logger.isLevelEnabled('info')) return;
     if (Math.random() >= share) {
       if (!isExtraordinary) return;
-      if (!this.#extraordinary.withdraw(performance.now())) {
-        this.#dropped.inc();
-        return;
-      }
+      if (!extraordinary.withdraw(performance.now())) return dropped.inc();
     }
     logger.info(lineOf(ended, seconds), 'answered');
   };
+}
 
-  /** Stack and name only: messages of such errors may quote the request. */
-  #logBug({ route, method }: RequestSummary, bug: unknown): void {
-    if (!this.#faults.withdraw(performance.now())) return;
-    const { name, stack = '' } = bug instanceof Error ? bug : { name: typeof bug };
-    const at = stack.split('\n').filter((line) => /^\s+at /.test(line));
-    this.#log.logger.error({ route, method, name, at: at.map((line) => line.trim()) }, 'a fault of the gateway');
-  }
+/** Stack and name only: messages of such errors may quote the request. */
+function logBug({ logger }: GatewayLog, { route, method }: RequestSummary, bug: unknown): void {
+  const { name, stack = '' } = bug instanceof Error ? bug : { name: typeof bug };
+  const at = stack.split('\n').filter((line) => /^\s+at /.test(line));
+  logger.error({ route, method, name, at: at.map((line) => line.trim()) }, 'a fault of the gateway');
 }
 
 function lineOf(ended: RequestSummary, seconds: number): object {

@@ -127,25 +127,18 @@ export interface PeerWorkers extends AccessPeers {
   publish(event: PeerEvent): Promise<void> | undefined;
 }
 
-/** Publishes the events of this process, and applies those of others. */
-export class Bus {
-  readonly #rooms: Rooms;
-  readonly #workers: Pick<PeerWorkers, 'publish'> | undefined;
+/** See `createBus`. */
+export type Bus = ReturnType<typeof createBus>;
 
-  /** `workers`: the others; absent in a single process. */
-  constructor(rooms: Rooms, workers: Pick<PeerWorkers, 'publish'> | undefined) {
-    this.#rooms = rooms;
-    this.#workers = workers;
-  }
-
-  publish(event: PeerEvent): Promise<void> | undefined {
-    const news = rowOf(event).toReplicas?.(event);
-    if (news !== undefined) this.#rooms.cache.publish(news);
-    return this.#workers?.publish(event);
-  }
-
-  /** Returns the promise of an event that takes time. */
-  apply(event: PeerEvent): void | Promise<void> {
-    return rowOf(event).apply(this.#rooms, event);
-  }
+/** Publishes the events of this process, and applies those of others. `workers`: the others; absent in a single process. */
+export function createBus(rooms: Rooms, workers: Pick<PeerWorkers, 'publish'> | undefined) {
+  return {
+    publish(event: PeerEvent): Promise<void> | undefined {
+      const news = rowOf(event).toReplicas?.(event);
+      if (news !== undefined) rooms.cache.publish(news);
+      return workers?.publish(event);
+    },
+    /** Returns the promise of an event that takes time. */
+    apply: (event: PeerEvent): void | Promise<void> => rowOf(event).apply(rooms, event),
+  };
 }

@@ -16,8 +16,8 @@ import { ProcessOperations } from '../proxy/operations/index.ts';
 import { createReads, type Reads } from '../proxy/reads/index.ts';
 import { Routes } from '../proxy/routes/index.ts';
 import { createFleet, type FleetDeps } from '../upstream/index.ts';
-import { AccessLog } from './access-log.ts';
-import { Bus, type PeerEvent, type PeerWorkers } from './bus.ts';
+import { createAccessLog } from './access-log.ts';
+import { type Bus, createBus, type PeerEvent, type PeerWorkers } from './bus.ts';
 import { GatewayLog } from './log.ts';
 import { createSettings, shareOf } from './settings.ts';
 
@@ -76,7 +76,11 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
   const settings = createSettings(config, options.stallMs ?? usualStallMs);
   const renewals = new Renewals(registry, journal, peers?.files);
   const context = { log: log.logger, journal, registry, settings, processes, run, peers, renewals };
-  const redis = redisSourcesOf(config, context);
+  /** The servers of Redis that the config has; access without one of its own uses the cache's. */
+  const redis = {
+    cache: config.cache.redis && new RedisSource(config.cache.redis, { ...context, toward: 'cache.redis' }),
+    access: config.access?.redis && new RedisSource(config.access.redis, { ...context, toward: 'access.redis' }),
+  };
   const { drained, forkTimes, lookUp } = options;
   const fleet = await createFleet(config, {
     ...context,
@@ -162,7 +166,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     onSubmitted: (hash, upstream) => bus.publish({ kind: 'submitted', hash, upstream }),
     onDistrusted: (functionId) => void bus.publish({ kind: 'distrusted', functionId }),
   });
-  const bus: Bus = new Bus({ access, cache, fleet, reads, routes }, peers);
+  const bus: Bus = createBus({ access, cache, fleet, reads, routes }, peers);
   const clientPort: ClientPort = createClientPort(routes, config, {
     ...context,
     ...reads,
@@ -170,7 +174,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     fleet,
     memory: cache.memory,
     answerBudget,
-    onEnd: new AccessLog(log, registry).note,
+    onEnd: createAccessLog(log, registry),
     sdk: config.tracing && optional.createTracing?.(tracingOf(config.tracing, settings.tracing), context),
     times: options.times,
     isOverloaded: options.isOverloaded,
@@ -270,18 +274,6 @@ async function loadOptional({ access, tracing }: Config) {
     Access: access && (await loadAccess()),
     // A registered SDK is the operator's own choice.
     createTracing: tracing && !Tracer.findSdk() ? (await loadOtlp()).createTracing : undefined,
-  };
-}
-
-/** The servers of Redis that the config has; access without one of its own uses the cache's. */
-function redisSourcesOf(
-  { cache, access }: Config,
-  { renewals, journal }: { readonly renewals: Renewals; readonly journal: Journal },
-) {
-  const parts = { renewals, journal };
-  return {
-    cache: cache.redis && new RedisSource(cache.redis, { ...parts, toward: 'cache.redis' }),
-    access: access?.redis && new RedisSource(access.redis, { ...parts, toward: 'access.redis' }),
   };
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { LocalUsage } from '../../src/access/usage/usage-store.ts';
 import { keyOn } from '../../src/cache/key.ts';
-import { Bus, type PeerEvent } from '../../src/gateway/bus.ts';
+import { createBus, type PeerEvent } from '../../src/gateway/bus.ts';
 import { buildServing, startServing } from '../../src/gateway/serving.ts';
 import type { LedgerInfo } from '../../src/ledger/ledger-headers.ts';
 import { LedgerVersion } from '../../src/ledger/version.ts';
@@ -200,7 +200,7 @@ test('an event goes as far as its row says: to replicas those of states, floors 
     tail: { rollBack: fail, distrust: fail },
     follower: { takeOfPeer: fail, want: fail },
   };
-  const bus = new Bus({ access: undefined, cache, fleet: { onNews: fail }, reads, routes }, peers);
+  const bus = createBus({ access: undefined, cache, fleet: { onNews: fail }, reads, routes }, peers);
 
   for (const event of events) void bus.publish(event);
 
