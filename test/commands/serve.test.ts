@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { listenProblem } from '../../src/commands/run-gateway.ts';
 import { loadConfig } from '../../src/config/source/load.ts';
 import { ConfigError } from '../../src/config/source/problem.ts';
@@ -12,6 +12,9 @@ import { eventually, until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway, statusesOf } from '../support/gateway.ts';
 import { call, start } from './command-line.ts';
+
+/** For tests that change nothing of it. */
+const node = await fakeNode({ after });
 
 const free = [
   ['--host', '127.0.0.1'],
@@ -82,7 +85,6 @@ for (const [flag, key] of [
   ['--operations-port', 'operations.port'],
 ] as const) {
   test(`a port in use is one line with its number, ${key} and the remedy, and exit code 2`, async (t) => {
-    const node = await fakeNode(t, {});
     const taken = createServer().listen(0, '127.0.0.1');
     t.after(() => taken.close());
     await once(taken, 'listening');
@@ -108,7 +110,6 @@ for (const [section, host, message] of [
   ['operations', 'no.invalid', /cannot listen on port 0 of no\.invalid: the name has no address/],
 ] as const) {
   test(`the address ${host} of ${section} is reported at its place in the file`, async (t) => {
-    const node = await fakeNode(t, {});
     const other = section === 'listen' ? 'operations' : 'listen';
     const file = configFile(
       t,
@@ -141,7 +142,6 @@ test('a port without permission names the privilege', () => {
 });
 
 test('a file is served with its warnings printed, and its secrets masked', async (t) => {
-  const node = await fakeNode(t, {});
   const file = configFile(
     t,
     `upstreams: [{ name: a, url: "\${NODE}" }]\nupstream: { maxAttempts: 1 }\nlog: { level: warn }\nlisten: { host: 127.0.0.1 }\n`,
@@ -159,7 +159,6 @@ test('a file is served with its warnings printed, and its secrets masked', async
 });
 
 test('flags stay above the file when it is read again', async (t) => {
-  const node = await fakeNode(t, {});
   const text = (level: string) => `upstreams: [{ name: a, url: "${node.url}" }]\nlog: { level: ${level} }\n`;
   const file = configFile(t, text('error'));
   const gateway = start(t, ['serve', '--config', file, ...freePorts]);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { Dialect } from '../../src/ledger/ledger-headers.ts';
 import encodeRows from '../../src/sample/data/encode.json' with { type: 'json' };
 import errorRows from '../../src/sample/data/errors.json' with { type: 'json' };
@@ -13,6 +13,9 @@ import { advancingClock } from '../../src/sample/ledger-clock.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 
+/** For tests that change nothing of it. */
+const node = await fakeNode({ after });
+
 /** The path of a recording, each segment encoded as a client does. */
 function encodedPath(path: string): string {
   return path.split('/').map(encodeURIComponent).join('/');
@@ -22,9 +25,7 @@ function postJson(body: string): RequestInit {
   return { method: 'POST', body, headers: { 'content-type': 'application/json' } };
 }
 
-test('every recorded resource and module is answered byte for byte', async (t) => {
-  const node = await fakeNode(t);
-
+test('every recorded resource and module is answered byte for byte', async () => {
   for (const { path, body } of [...resourceRows, ...moduleRows]) {
     const reply = await fetch(`${node.url}${encodedPath(path)}?ledger_version=500`);
     assert.equal(reply.status, 200, path);
@@ -32,9 +33,7 @@ test('every recorded resource and module is answered byte for byte', async (t) =
   }
 });
 
-test('every recorded transaction is found under the hash of its name, byte for byte', async (t) => {
-  const node = await fakeNode(t);
-
+test('every recorded transaction is found under the hash of its name, byte for byte', async () => {
   for (const { hash, from, body } of transactionRows) {
     const name = from.replace('transactions/', '').replace('.json', '');
     assert.equal(hash, `0x${createHash('sha3-256').update(name).digest('hex')}`);
@@ -43,8 +42,7 @@ test('every recorded transaction is found under the hash of its name, byte for b
   }
 });
 
-test('every recorded view is answered byte for byte, whatever its spelling', async (t) => {
-  const node = await fakeNode(t);
+test('every recorded view is answered byte for byte, whatever its spelling', async () => {
   const answered = new Set<string>();
 
   for (const { request, status, body } of viewRows) {
@@ -69,8 +67,7 @@ test('every recorded request for a signing message is answered on its chain, byt
   }
 });
 
-test('a signing message without a recording is refused as an unknown function', async (t) => {
-  const node = await fakeNode(t);
+test('a signing message without a recording is refused as an unknown function', async () => {
   const request = (encodeRows[0]?.request ?? '').replace('0x1::coin::transfer', '0x1::coin::steal');
 
   const reply = await fetch(`${node.url}/transactions/encode_submission`, postJson(request));
@@ -80,8 +77,7 @@ test('a signing message without a recording is refused as an unknown function', 
   assert.match(body.message, /could not find entry function by 0x1::coin::steal$/);
 });
 
-test('a signing message is never given in BCS', async (t) => {
-  const node = await fakeNode(t);
+test('a signing message is never given in BCS', async () => {
   const init = postJson(encodeRows[0]?.request ?? '');
   const headers = { 'content-type': 'application/json', accept: 'application/x-bcs' };
 
@@ -112,8 +108,7 @@ for (const name of reproduced) {
   });
 }
 
-test('a recorded bad struct tag is refused with the same status and code', async (t) => {
-  const node = await fakeNode(t);
+test('a recorded bad struct tag is refused with the same status and code', async () => {
   const row = errorRows.find(({ from }) => from.includes('invalid_struct_tag'));
   assert.ok(row);
 
@@ -159,8 +154,7 @@ test('the dialect names the ledger headers', async (t) => {
   );
 });
 
-test('the form follows Accept: exact types by falling q, JSON for anything else', async (t) => {
-  const node = await fakeNode(t);
+test('the form follows Accept: exact types by falling q, JSON for anything else', async () => {
   const json = 'application/json; charset=utf-8';
   const bcs = 'application/x-bcs';
   const cases: readonly (readonly [string, string])[] = [
@@ -180,8 +174,7 @@ test('the form follows Accept: exact types by falling q, JSON for anything else'
   }
 });
 
-test('BCS answers depend on the state that was read', async (t) => {
-  const node = await fakeNode(t);
+test('BCS answers depend on the state that was read', async () => {
   const read = async (path: string): Promise<Response> =>
     fetch(node.url + path, { headers: { accept: 'application/x-bcs' } });
   const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=';
@@ -193,9 +186,7 @@ test('BCS answers depend on the state that was read', async (t) => {
   assert.notDeepEqual(Buffer.from(await other.arrayBuffer()), bytes);
 });
 
-test('HEAD answers as GET without a body', async (t) => {
-  const node = await fakeNode(t);
-
+test('HEAD answers as GET without a body', async () => {
   const get = await fetch(node.url + account, { headers: { 'accept-encoding': 'identity' } });
   const head = await fetch(node.url + account, { method: 'HEAD', headers: { 'accept-encoding': 'identity' } });
 
@@ -215,9 +206,7 @@ test('gzip is used where the client takes it, and can be turned off', async (t) 
   assert.equal(await packed.text(), await unpacked.text());
 });
 
-test('health is judged by the age of the ledger', async (t) => {
-  const node = await fakeNode(t);
-
+test('health is judged by the age of the ledger', async () => {
   const [plain, strict] = [await fetch(`${node.url}/-/healthy`), await fetch(`${node.url}/-/healthy?duration_secs=60`)];
 
   // A manual ledger stands in the past.

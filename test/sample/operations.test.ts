@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { Mempool } from '../../src/sample/mempool.ts';
 import { recordedTransactions } from '../../src/sample/recorded.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import { submission } from '../support/submission.ts';
+
+/** For tests that change nothing of it. */
+const node = await fakeNode({ after });
 
 const viewPath = '/view?ledger_version=7';
 const bcsView = 'application/x.aptos.view_function+bcs';
@@ -29,9 +32,7 @@ function bcsViewOf(name: string, args: readonly string[]): Uint8Array<ArrayBuffe
   return new Uint8Array(Buffer.concat([address, bcsText('ledgergate_sample'), bcsText(name), ...counts, ...values]));
 }
 
-test('the version view shows the version that was read, for a JSON and for a BCS call', async (t) => {
-  const node = await fakeNode(t);
-
+test('the version view shows the version that was read, for a JSON and for a BCS call', async () => {
   const json = await fetch(node.url + viewPath, post(viewOf('version')));
   const bcs = await fetch(node.url + viewPath, post(bcsViewOf('version', []), bcsView));
 
@@ -39,8 +40,7 @@ test('the version view shows the version that was read, for a JSON and for a BCS
   assert.match(json.headers.get('x-node-gas-used') ?? '', /^[1-9]\d*$/);
 });
 
-test('the echo view gives back the arguments as they were written', async (t) => {
-  const node = await fakeNode(t);
+test('the echo view gives back the arguments as they were written', async () => {
   const args = String.raw`[ 1.0, "a]\"" ,{"arguments" : [18446744073709551616]}, 1e0 ]`;
 
   const json = await fetch(node.url + viewPath, post(viewOf('echo', args)));
@@ -50,8 +50,7 @@ test('the echo view gives back the arguments as they were written', async (t) =>
   assert.equal(await bcs.text(), '["0x00ff","0x"]');
 });
 
-test('a view that is not known is a 400 with ledger headers', async (t) => {
-  const node = await fakeNode(t);
+test('a view that is not known is a 400 with ledger headers', async () => {
   const messageOf = async (body: RequestInit): Promise<unknown> => {
     const reply = await fetch(node.url + viewPath, body);
     assert.deepEqual([reply.status, reply.headers.get('x-node-ledger-version')], [400, '1000']);
@@ -64,8 +63,7 @@ test('a view that is not known is a 400 with ledger headers', async (t) => {
   assert.match(String(await messageOf(post(new Uint8Array([1, 2]), bcsView))), /^Failed to deserialize/);
 });
 
-test('content types of a view and of a submission match as whole strings, others as media types', async (t) => {
-  const node = await fakeNode(t);
+test('content types of a view and of a submission match as whole strings, others as media types', async () => {
   const item = '{"key_type":"u64","value_type":"u64","key":"1"}';
   const status = async (path: string, body: string, type: string): Promise<number> =>
     (await fetch(node.url + path, post(body, type))).status;
@@ -78,8 +76,7 @@ test('content types of a view and of a submission match as whole strings, others
   assert.equal(await status('/tables/0x1/item', item, 'text/json'), 415);
 });
 
-test('a POST without a declared length is a 411, one that declares too much a 413', async (t) => {
-  const node = await fakeNode(t);
+test('a POST without a declared length is a 411, one that declares too much a 413', async () => {
   const statusOf = (headers: Record<string, string>, body: string): Promise<number | undefined> =>
     new Promise((resolve, reject) => {
       const sent = request(`${node.url}/view`, { method: 'POST', headers }, (reply) => {
@@ -95,17 +92,14 @@ test('a POST without a declared length is a 411, one that declares too much a 41
   assert.equal(await statusOf({ 'content-type': 'application/json', 'content-length': '8388609' }, '{}'), 413);
 });
 
-test('a body that is no JSON, or lacks a field, is refused by the framework', async (t) => {
-  const node = await fakeNode(t);
-
+test('a body that is no JSON, or lacks a field, is refused by the framework', async () => {
   for (const body of ['', '{', '[]', '{"function":"0x1::coin::balance","type_arguments":[]}']) {
     const reply = await fetch(node.url + viewPath, post(body));
     assert.deepEqual([body, reply.status, reply.headers.get('x-node-epoch')], [body, 400, null]);
   }
 });
 
-test('a padded resource has the size that was asked, other bytes at every version, the same ones each time', async (t) => {
-  const node = await fakeNode(t);
+test('a padded resource has the size that was asked, other bytes at every version, the same ones each time', async () => {
   const read = async (version: number): Promise<string> => {
     const path = `/accounts/0x5a000001/resource/0x1::ledgergate_sample::Padded60000?ledger_version=${version}`;
     return (await fetch(node.url + path)).text();
@@ -119,8 +113,7 @@ test('a padded resource has the size that was asked, other bytes at every versio
   assert.deepEqual(Object.keys((JSON.parse(first) as { data: object }).data), ['address', 'ledger_version', 'padding']);
 });
 
-test('a balance is a bare JSON number, recorded or above 2^53, and 0 for an unknown account', async (t) => {
-  const node = await fakeNode(t);
+test('a balance is a bare JSON number, recorded or above 2^53, and 0 for an unknown account', async () => {
   const read = async (path: string): Promise<string> => (await fetch(`${node.url}/accounts/${path}`)).text();
 
   assert.equal(await read('0x1/balance/0xa?ledger_version=3'), '1152921504606846979');
@@ -128,8 +121,7 @@ test('a balance is a bare JSON number, recorded or above 2^53, and 0 for an unkn
   assert.match(await read('0xa550c18/balance/0x1::aptos_coin::AptosCoin'), /^\d{15,}$/);
 });
 
-test('a table item is not found, at a version that is named', async (t) => {
-  const node = await fakeNode(t);
+test('a table item is not found, at a version that is named', async () => {
   const item = '{"key_type":"u64","value_type":"u64","key":{"a":"1"}}';
 
   const reply = await fetch(`${node.url}/tables/0x07/item?ledger_version=9`, post(item));
@@ -243,8 +235,7 @@ async function pagesOf(node: FakeNode, path: string, limit: number): Promise<rea
 }
 
 for (const name of ['resources', 'modules']) {
-  test(`pages of ${name} make up the whole, each once, and only the last has no cursor`, async (t) => {
-    const node = await fakeNode(t);
+  test(`pages of ${name} make up the whole, each once, and only the last has no cursor`, async () => {
     const path = `/accounts/0x1/${name}`;
 
     const [whole] = await pagesOf(node, path, 9999);
@@ -258,8 +249,7 @@ for (const name of ['resources', 'modules']) {
   });
 }
 
-test('an item of a computed table shows its key and version; a raw item is BCS only', async (t) => {
-  const node = await fakeNode(t);
+test('an item of a computed table shows its key and version; a raw item is BCS only', async () => {
   const item = async (key: string, version: number): Promise<unknown> => {
     const body = `{"key_type":"u64","value_type":"u8","key":${key}}`;
     return (await fetch(`${node.url}/tables/0x5a000001/item?ledger_version=${version}`, post(body))).json();
@@ -279,8 +269,7 @@ test('an item of a computed table shows its key and version; a raw item is BCS o
   assert.notEqual(first[1], other[1]);
 });
 
-test('the specification and the build carry no ledger headers', async (t) => {
-  const node = await fakeNode(t);
+test('the specification and the build carry no ledger headers', async () => {
   const types = ['text/html', 'application/json', 'application/x-yaml', 'application/json'];
 
   for (const [index, path] of ['/spec', '/spec.json', '/spec.yaml', '/info'].entries()) {
@@ -290,8 +279,7 @@ test('the specification and the build carry no ledger headers', async (t) => {
   }
 });
 
-test('a simulation is one transaction that used gas', async (t) => {
-  const node = await fakeNode(t);
+test('a simulation is one transaction that used gas', async () => {
   const signed = post(new Uint8Array([1]), 'application/x.aptos.signed_transaction+bcs');
 
   const reply = await fetch(`${node.url}/transactions/simulate`, signed);
@@ -344,9 +332,7 @@ interface Versioned {
 
 const versionsOf = (items: readonly Versioned[]): readonly number[] => items.map(({ version }) => Number(version));
 
-test('a list of transactions holds what stands at each version, and is cut at the head', async (t) => {
-  const node = await fakeNode(t);
-
+test('a list of transactions holds what stands at each version, and is cut at the head', async () => {
   const page = await list<Versioned>(node, '/transactions?start=500&limit=3');
   const [one] = [await read(node, '/transactions/by_version/501')];
 
@@ -358,9 +344,7 @@ test('a list of transactions holds what stands at each version, and is cut at th
   assert.deepEqual(versionsOf(await list(node, '/transactions?limit=2')), [999, 1000]);
 });
 
-test('auxiliary information is the place of each transaction in its block', async (t) => {
-  const node = await fakeNode(t);
-
+test('auxiliary information is the place of each transaction in its block', async () => {
   const places = await list<unknown>(node, '/transactions/auxiliary_info?start_version=39&limit=2');
   const bytes = await bcs(node, '/transactions/auxiliary_info?start_version=39&limit=2');
 
@@ -427,8 +411,7 @@ test('events have a stream for each account and number, none for high numbers, a
   assert.doesNotMatch((await read(node, '/accounts/0x1/events/3?start=0')).bytes.toString(), /\d{2}/);
 });
 
-test('an event handle leads to the stream of its number', async (t) => {
-  const node = await fakeNode(t);
+test('an event handle leads to the stream of its number', async () => {
   const probe = '/accounts/0x5a000001/events/0x1::ledgergate_sample::Probe';
 
   assert.deepEqual(
@@ -447,8 +430,7 @@ interface SentTransaction extends Versioned {
   readonly sequence_number: string;
 }
 
-test('an account has a transaction for each sequence number, as many as the account itself states', async (t) => {
-  const node = await fakeNode(t);
+test('an account has a transaction for each sequence number, as many as the account itself states', async () => {
   const account = '/accounts/0x5a000001';
 
   const sent = await list<SentTransaction>(node, `${account}/transactions?start=0&limit=100`);
@@ -460,8 +442,7 @@ test('an account has a transaction for each sequence number, as many as the acco
   assert.deepEqual(await list(node, `${account}/transactions?start=1000`), []);
 });
 
-test('summaries start at a version, or end at one', async (t) => {
-  const node = await fakeNode(t);
+test('summaries start at a version, or end at one', async () => {
   const path = '/accounts/0x5a000001/transaction_summaries';
   const sent = versionsOf(await list<Versioned>(node, '/accounts/0x5a000001/transactions?start=0&limit=100'));
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
-import { test, type TestContext } from 'node:test';
+import { after, test, type TestContext } from 'node:test';
 import { configFile } from '../../config/config-file.ts';
 import { nodeBalancer } from '../../support/balancer.ts';
 import { fakeNode } from '../../support/fake-node.ts';
@@ -15,6 +15,9 @@ import { temporaryFolder } from '../../support/temporary-folder.ts';
 import { tlsFront } from '../../support/tls-front.ts';
 import { authority } from '../../support/tls.ts';
 import { call, start } from '../command-line.ts';
+
+/** For tests that change nothing of it. */
+const node = await fakeNode({ after });
 
 /** A config of upstreams, one a line from line 2 on; what stands at column 20 is the address. */
 function fleetFile(t: TestContext, urls: readonly string[], rest = ''): string {
@@ -183,7 +186,6 @@ test('several nodes behind one address are a problem, with the remedy', async (t
 });
 
 test('a name with discover: dns has a row for each of its addresses', async (t) => {
-  const node = await fakeNode(t, {});
   const url = `http://localhost:${node.port}/v1`;
   const file = configFile(t, `upstreams:\n  - { name: nodes, url: "${url}", discover: dns }\n`);
 
@@ -197,9 +199,8 @@ test('a name with discover: dns has a row for each of its addresses', async (t) 
 
 test('keys of an issuer of tokens that cannot be used are a problem with their place, unusable ones a warning', async (t) => {
   const issuer = await testIssuer(t, [signingKey('short', 'RS256', 1_024)]);
-  const { url } = await fakeNode(t, {});
   const jwt = `{ issuer: a, audience: b, jwks: "${issuer.url}" }`;
-  const file = fleetFile(t, [url], `access:\n  jwt: ${jwt}\n  plans: { free: {} }\n`);
+  const file = fleetFile(t, [node.url], `access:\n  jwt: ${jwt}\n  plans: { free: {} }\n`);
   const lines = async (...flags: string[]) => {
     const { code, out } = await call(['check', file, ...flags]);
     return [code, ...out.split('\n').filter((line) => line.includes('jwks'))];
@@ -227,8 +228,7 @@ test('an expired certificate is a problem with its place, and check exits with 1
 const fit = ['--maxmemory', '64mb', '--maxmemory-policy', 'volatile-lfu'];
 
 /** A sound config; `cache.redis` starts at line 4, column 5. */
-async function redisFile(t: TestContext, redis: string): Promise<string> {
-  const node = await fakeNode(t, {});
+function redisFile(t: TestContext, redis: string): string {
   return configFile(t, `upstreams:\n  - { name: n0, url: "${node.url}" }\ncache:\n    redis: ${redis}\n`);
 }
 
@@ -245,10 +245,10 @@ async function said(
 test('a Redis that is away is reported at its key, exit code 1', { skip: noRedis }, async (t) => {
   const at = `127.0.0.1:${await freePort()}`;
   const why = `redis://:***@${at}/0 cannot be used: connection refused: does Redis listen on this port?`;
-  const file = await redisFile(t, `{ url: "redis://:hush@${at}/0" }`);
+  const file = redisFile(t, `{ url: "redis://:hush@${at}/0" }`);
   assert.deepEqual(await said(file), { code: 1, lines: [`F:4:19: cache.redis.url: ${why}`, 'F: 1 problem'] });
   assert.deepEqual(await said(file, '--offline'), { code: 0, lines: ['F: fine'] });
-  const { lines } = await said(await twoRedisFile(t, (await redisServer(t, fit)).url, `redis://:hush@${at}/0`));
+  const { lines } = await said(twoRedisFile(t, (await redisServer(t, fit)).url, `redis://:hush@${at}/0`));
   assert.deepEqual(lines, [`F:6:17: access.redis.url: ${why}`, 'F: 1 problem']);
 });
 
@@ -259,7 +259,7 @@ test(
     const server = await redisServer(t, [...fit, '--requirepass', 'right']);
     const rules = ['on', '>secret', '~lg:*', '+@all', '-info'];
     const as = async (credentials: string) =>
-      said(await redisFile(t, `{ url: "${server.url.replace('//', `//${credentials}`)}" }`));
+      said(redisFile(t, `{ url: "${server.url.replace('//', `//${credentials}`)}" }`));
     await server.run((client) => client.call('ACL', 'SETUSER', 'limited', ...rules), { password: 'right' });
     for (const [credentials, code, line] of [
       [':wrong@', 1, /WRONGPASS/],
@@ -299,8 +299,8 @@ test('memory settings that do not fit what a Redis holds are warnings, exit code
   const server = await redisServer(t);
   const access = 'access: { anonymous: free, plans: { free: { requests: 9 } } }';
   const files = {
-    answers: await redisFile(t, `{ url: "${server.url}" }`),
-    'limits too': await redisFile(t, `{ url: "${server.url}" }\n${access}`),
+    answers: redisFile(t, `{ url: "${server.url}" }`),
+    'limits too': redisFile(t, `{ url: "${server.url}" }\n${access}`),
   };
   const advice = {
     answers: /volatile-lfu \(docs\/redis\.md\)$/,
@@ -325,20 +325,20 @@ test('memory settings that do not fit what a Redis holds are warnings, exit code
 const counting = ['--maxmemory', '64mb', '--maxmemory-policy', 'noeviction'];
 
 /** A sound config; `access.redis` starts at line 6, column 10. */
-async function twoRedisFile(t: TestContext, cacheUrl: string, accessUrl: string): Promise<string> {
+function twoRedisFile(t: TestContext, cacheUrl: string, accessUrl: string): string {
   const access = `access:\n  redis: { url: "${accessUrl}" }\n  anonymous: free\n  plans: { free: { requests: 9 } }`;
   return redisFile(t, `{ url: "${cacheUrl}" }\n${access}`);
 }
 
 test('a Redis of limits alone needs noeviction, and the cache beside it does not', { skip: noRedis }, async (t) => {
   const [cache, access] = [await redisServer(t, fit), await redisServer(t, counting)];
-  assert.deepEqual(await said(await twoRedisFile(t, cache.url, access.url)), { code: 0, lines: ['F: fine'] });
+  assert.deepEqual(await said(twoRedisFile(t, cache.url, access.url)), { code: 0, lines: ['F: fine'] });
   assert.deepEqual(
     [await access.run((client) => client.dbsize()), await cache.run((client) => client.dbsize())],
     [0, 0],
   );
 
-  const { code, lines } = await said(await twoRedisFile(t, access.url, cache.url));
+  const { code, lines } = await said(twoRedisFile(t, access.url, cache.url));
 
   const [ofCache, ofAccess] = ['volatile-lfu (docs/redis.md)', 'noeviction (docs/limits.md)'];
   const set = 'set maxmemory and maxmemory-policy';
@@ -352,7 +352,7 @@ test('a Redis of limits alone needs noeviction, and the cache beside it does not
     ],
   );
 
-  const both = await said(await twoRedisFile(t, access.url, access.url.replace('127.0.0.1', 'localhost')));
+  const both = await said(twoRedisFile(t, access.url, access.url.replace('127.0.0.1', 'localhost')));
   const warning = 'warning: access.redis is the server of cache.redis: answers take the memory of limits';
   assert.deepEqual([both.code, ...both.lines], [0, warning, 'F: fine']);
 });
@@ -361,8 +361,8 @@ test('a Redis that takes no writes is a warning by what it holds', { skip: noRed
   const [primary, replica] = [await redisServer(t, fit), await redisServer(t, fit)];
   await replica.run((client) => client.replicaof('127.0.0.1', primary.port));
   const [ofCache, ofAccess] = [
-    await said(await redisFile(t, `{ url: "${replica.url}" }`)),
-    await said(await twoRedisFile(t, primary.url, replica.url)),
+    await said(redisFile(t, `{ url: "${replica.url}" }`)),
+    await said(twoRedisFile(t, primary.url, replica.url)),
   ];
   assert.deepEqual([ofCache.code, ofAccess.code], [0, 0]);
   assert.match(ofCache.lines[0] ?? '', /^warning: cache\.redis takes no writes, so nothing is shared: READONLY/);
@@ -378,7 +378,7 @@ test('every server of a cluster is looked at', { skip: noRedis }, async (t) => {
   for (const server of servers) {
     await server.run((client) => client.config('SET', 'maxmemory', '64mb', 'maxmemory-policy', 'volatile-lfu'));
   }
-  const file = await redisFile(t, `{ cluster: ${JSON.stringify(target.urls)} }`);
+  const file = redisFile(t, `{ cluster: ${JSON.stringify(target.urls)} }`);
   assert.deepEqual(await said(file), { code: 0, lines: ['F: fine'] });
   await servers[2]!.run((client) => client.config('SET', 'maxmemory-policy', 'allkeys-lru'));
   assert.match((await said(file)).lines[0] ?? '', /allkeys-lru/);
@@ -390,7 +390,6 @@ test(
   async (t) => {
     const ca = authority(t);
     const own = ca.certify('gateway');
-    const node = await fakeNode(t, {});
     const front = await tlsFront(t, node, ca.certify('node'), ca.ca);
     const redis = await redisServer(t, fit, { served: ca.certify('redis'), clientCa: ca.file });
     const fileOf = (tls: string): string =>
@@ -435,7 +434,6 @@ for (const [name, found, code, maxBytes = '64MiB'] of stores) {
   test(`a store of ${maxBytes} at ${name}: exit code ${code}, and nothing is created`, async (t) => {
     const folder = temporaryFolder(t);
     writeFileSync(join(folder, 'file'), '');
-    const node = await fakeNode(t, {});
     const store = `cache:\n  store: { path: "${join(folder, name)}", maxBytes: ${maxBytes} }\n`;
     const file = configFile(t, `upstreams:\n  - { name: n0, url: "${node.url}" }\n${store}`);
 
