@@ -1,7 +1,7 @@
 // Real answers match docs/openapi.yaml: status, content type, headers, and the shape of the body.
 import assert from 'node:assert/strict';
 import { rmSync, readFileSync } from 'node:fs';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { createOperations } from '../../src/proxy/operations/operations-server.ts';
 import { rows } from '../../src/proxy/routes/route-table.ts';
@@ -39,17 +39,18 @@ const asked = served.filter(({ id, tag }) => id !== 'preflight' && tag !== 'own'
 const own = served.filter(({ tag }) => tag === 'own');
 const handled = asked.filter(({ tag, method }) => tag === 'ledger' && method !== 'HEAD');
 
+/** For tests that leave them as they were: an open gateway, and one that asks for keys. */
+const node = await fakeNode({ after }, ledger);
+const [open, keyed] = await Promise.all([testGateway({ after }, { full: [node] }), keyedGateway({ after }, node)]);
+
 function assertAsDescribed(operation: Operation, reply: Reply, status?: number, isLedgerKnown = true): void {
   if (status !== undefined) assert.equal(reply.status, status, `${operation.id}: ${reply.text}`);
   assert.deepEqual(document.problemsOf(operation, reply, { isLedgerKnown }), []);
 }
 
-test('every operation is answered as described, to anybody and to pages with keys', async (t) => {
-  const node = await fakeNode(t, ledger);
+test('every operation is answered as described, to anybody and to pages with keys', async () => {
   const pages = { 'X-NODE-CURSOR': '0a', 'X-NODE-GAS-USED': '7' };
   answerWith(node, 200, '[]', ({ url }) => url.includes('/later'), pages);
-  const open = await testGateway(t, { full: [node] });
-  const keyed = await keyedGateway(t, node);
 
   for (const [id, requests] of Object.entries(cases)) {
     const operation = document.operation(id);
@@ -116,45 +117,40 @@ test('what is passed through is answered as described for each answer of the nod
   assertAsDescribed(account, await ask(gateway, account, unread), 405);
 });
 
-test('refusals for keys and limits are as described, for every operation', async (t) => {
-  const node = await fakeNode(t, ledger);
-  const gateway = await keyedGateway(t, node);
-  await ask(gateway, document.operation('getLedgerInfo'), { status: 200 }, withKey(usedUp));
+test('refusals for keys and limits are as described, for every operation', async () => {
+  await ask(keyed, document.operation('getLedgerInfo'), { status: 200 }, withKey(usedUp));
 
   for (const operation of asked) {
     const isRead = operation.tag === 'ledger' && (operation.method === 'GET' || operation.method === 'HEAD');
     const request = requestOf(operation);
-    assertAsDescribed(operation, await ask(gateway, operation, request, page), 401);
+    assertAsDescribed(operation, await ask(keyed, operation, request, page), 401);
     const other = withKey(isRead ? submitsOnly : readsOnly);
-    assertAsDescribed(operation, await ask(gateway, operation, request, other), 403);
-    const refused = await ask(gateway, operation, request, withKey(usedUp));
+    assertAsDescribed(operation, await ask(keyed, operation, request, other), 403);
+    const refused = await ask(keyed, operation, request, withKey(usedUp));
     assertAsDescribed(operation, refused, 429);
     assert.ok(refused.headers['retry-after']);
   }
 });
 
-test('what is wrong with a request itself is answered as described, for every operation', async (t) => {
-  const node = await fakeNode(t, ledger);
-  const gateway = await keyedGateway(t, node);
+test('what is wrong with a request itself is answered as described, for every operation', async () => {
   const key = `Authorization: Bearer ${all.text}`;
   const many = Array.from({ length: 197 }, (_, at) => `X-More-${at}: 1`);
 
   for (const operation of asked) {
     const long = { ...requestOf(operation), target: `${operation.target}?${'x'.repeat(17_000)}` };
-    assertAsDescribed(operation, await ask(gateway, operation, long, withKey(all)), 414);
-    assertAsDescribed(operation, await askRaw(gateway, operation, key, 'Expect: a miracle'), 417);
-    assertAsDescribed(operation, await askRaw(gateway, operation, key, ...many), 431);
+    assertAsDescribed(operation, await ask(keyed, operation, long, withKey(all)), 414);
+    assertAsDescribed(operation, await askRaw(keyed, operation, key, 'Expect: a miracle'), 417);
+    assertAsDescribed(operation, await askRaw(keyed, operation, key, ...many), 431);
     if (!operation.statuses.includes('411')) continue;
     const type = 'Content-Type: application/json';
-    assertAsDescribed(operation, await askRaw(gateway, operation, key, type), 411);
-    assertAsDescribed(operation, await askRaw(gateway, operation, key, type, 'Content-Length: 9000000'), 413);
+    assertAsDescribed(operation, await askRaw(keyed, operation, key, type), 411);
+    assertAsDescribed(operation, await askRaw(keyed, operation, key, type, 'Content-Length: 9000000'), 413);
   }
   const preflight = document.operation('preflight');
-  assertAsDescribed(preflight, await ask(gateway, preflight, { status: 405 }, page), 405);
+  assertAsDescribed(preflight, await ask(keyed, preflight, { status: 405 }, page), 405);
 });
 
 test('a request that does not arrive in time is answered as described', async (t) => {
-  const node = await fakeNode(t, ledger);
   const gateway = await testGateway(t, { full: [node], times: { headMs: 100, checkMs: 50 } });
 
   const said = await exchangeRaw(Number(new URL(gateway.url).port), 'GET /v1 HTTP/1.1\r\nHost: a\r\n');
@@ -215,9 +211,7 @@ test('with dialect aptos the same headers have the other prefix', async (t) => {
 });
 
 test('the operations port answers as described', async (t) => {
-  const node = await fakeNode(t, ledger);
   const token = 'token-of-the-operations-port';
-  const open = await keyedGateway(t, node);
   const guarded = await testGateway(t, { full: [node], config: { operations: { token } } });
   const alone = await testGateway(t, {
     full: [{ url: 'http://127.0.0.1:1/v1' }],
@@ -234,133 +228,108 @@ test('the operations port answers as described', async (t) => {
   const foreign = { origin: 'https://app.example' };
   const json = { 'content-type': 'application/json' };
   const target = '/v1/accounts/0x1/resource/0x1::account::Account';
-  await ask(open, document.operation('getResource'), { status: 200 }, withKey(all));
+  await ask(keyed, document.operation('getResource'), { status: 200 }, withKey(all));
   const explained = `/admin/explain?${new URLSearchParams({ target }).toString()}`;
   const sent: readonly (readonly [TestGateway, string, Case])[] = [
-    [open, 'getLiveness', { status: 200 }],
-    [open, 'getReadiness', { status: 200 }],
+    [keyed, 'getLiveness', { status: 200 }],
+    [keyed, 'getReadiness', { status: 200 }],
     [alone, 'getReadiness', { status: 503 }],
-    [open, 'getMetrics', { status: 200 }],
-    [open, 'getMetrics', { status: 200, headers: { accept: 'application/openmetrics-text' } }],
-    [open, 'getStatusPage', { status: 200 }],
-    [open, 'getRunbook', { status: 200 }],
-    [open, 'getStatus', { status: 200 }],
+    [keyed, 'getMetrics', { status: 200 }],
+    [keyed, 'getMetrics', { status: 200, headers: { accept: 'application/openmetrics-text' } }],
+    [keyed, 'getStatusPage', { status: 200 }],
+    [keyed, 'getRunbook', { status: 200 }],
+    [keyed, 'getStatus', { status: 200 }],
     [alone, 'getStatus', { status: 200 }],
-    [open, 'purge', { status: 200, headers: json, body: JSON.stringify({ read: { target } }) }],
-    [open, 'purge', { status: 200, headers: json, body: '{"account":"0x1"}' }],
-    [open, 'purge', { status: 200, headers: json, body: '{"everything":true}' }],
-    [open, 'purge', { status: 400, headers: json, body: '{}' }],
-    [open, 'purge', { status: 400, headers: json, body: '{' }],
-    [open, 'purge', { status: 403, headers: { ...json, ...foreign }, body: '{}' }],
-    [open, 'purge', { status: 413, headers: json, body: Buffer.alloc(17 * 1024 * 1024, ' ') }],
-    [open, 'purge', { status: 415, headers: { 'content-type': 'text/plain' }, body: '{}' }],
-    [alone, 'purge', { status: 503, headers: json, body: '{"account":"0x1"}' }],
-    [guarded, 'purge', { status: 401, headers: json, body: '{}' }],
+    [keyed, 'purge', { status: 200, body: JSON.stringify({ read: { target } }) }],
+    [keyed, 'purge', { status: 200, body: '{"account":"0x1"}' }],
+    [keyed, 'purge', { status: 200, body: '{"everything":true}' }],
+    [keyed, 'purge', { status: 400, body: '{}' }],
+    [keyed, 'purge', { status: 400, body: '{' }],
+    [keyed, 'purge', { status: 413, headers: json, body: Buffer.alloc(17 * 1024 * 1024, ' ') }],
+    [keyed, 'purge', { status: 415, headers: { 'content-type': 'text/plain' }, body: '{}' }],
+    [alone, 'purge', { status: 503, body: '{"account":"0x1"}' }],
     ...['drain', 'resume'].flatMap((action): [TestGateway, string, Case][] => [
-      [open, `${action}Upstream`, { status: 200, target: `/admin/upstreams/full-0/${action}` }],
-      [open, `${action}Upstream`, { status: 404, target: `/admin/upstreams/nobody/${action}` }],
-      [open, `${action}Upstream`, { status: 400, headers: json, body: '{' }],
-      [open, `${action}Upstream`, { status: 403, headers: foreign }],
-      [guarded, `${action}Upstream`, { status: 401 }],
+      [keyed, `${action}Upstream`, { status: 200, target: `/admin/upstreams/full-0/${action}` }],
+      [keyed, `${action}Upstream`, { status: 404, target: `/admin/upstreams/nobody/${action}` }],
+      [keyed, `${action}Upstream`, { status: 400, body: '{' }],
     ]),
-    [open, 'explain', { status: 200, target: `${explained}%3Fledger_version=500` }],
-    [open, 'explain', { status: 200, target: explained }],
-    [open, 'explain', { status: 200, target: explained.replace('Account', '') }],
-    [open, 'explain', { status: 200, target: '/admin/explain?target=/v1/nowhere/%252e' }],
+    [keyed, 'explain', { status: 200, target: `${explained}%3Fledger_version=500` }],
+    [keyed, 'explain', { status: 200, target: explained }],
+    [keyed, 'explain', { status: 200, target: explained.replace('Account', '') }],
+    [keyed, 'explain', { status: 200, target: '/admin/explain?target=/v1/nowhere/%252e' }],
     [alone, 'explain', { status: 200, target: `${explained}%3Fledger_version=500` }],
-    [open, 'explain', { status: 400, target: '/admin/explain' }],
-    [open, 'explain', { status: 403, target: explained, headers: foreign }],
-    [guarded, 'explain', { status: 401, target: explained }],
-    [open, 'getUsage', { status: 200 }],
-    [open, 'listKeys', { status: 200 }],
-    [open, 'listKeys', { status: 403, headers: foreign }],
-    [guarded, 'listKeys', { status: 401 }],
+    [keyed, 'explain', { status: 400, target: '/admin/explain' }],
+    [keyed, 'getUsage', { status: 200 }],
+    [keyed, 'listKeys', { status: 200 }],
     [alone, 'listKeys', { status: 404 }],
-    [
-      open,
-      'createKey',
-      { status: 201, headers: json, body: '{"name":"made","plan":"free","expires":"2999-01-01T00:00:00Z"}' },
-    ],
-    [open, 'createKey', { status: 400, headers: json, body: '{"name":"made"}' }],
-    [open, 'createKey', { status: 403, headers: { ...json, ...foreign }, body: '{}' }],
-    [open, 'createKey', { status: 409, headers: json, body: '{"name":"made","plan":"free"}' }],
-    [guarded, 'createKey', { status: 401, headers: json, body: '{}' }],
-    [alone, 'createKey', { status: 404, headers: json, body: '{"name":"made","plan":"free"}' }],
-    [gone, 'createKey', { status: 503, headers: json, body: '{"name":"made","plan":"free"}' }],
-    [
-      open,
-      'changeKey',
-      { status: 200, target: '/admin/keys/made', headers: json, body: '{"plan":"tiny","expires":null}' },
-    ],
-    [open, 'changeKey', { status: 400, target: '/admin/keys/made', headers: json, body: '{"plan":7}' }],
-    [open, 'changeKey', { status: 403, headers: { ...json, ...foreign }, body: '{}' }],
-    [open, 'changeKey', { status: 404, target: '/admin/keys/nobody', headers: json, body: '{}' }],
-    [guarded, 'changeKey', { status: 401, headers: json, body: '{}' }],
-    [twice, 'changeKey', { status: 409, target: '/admin/keys/double', headers: json, body: '{"plan":"free"}' }],
-    [gone, 'changeKey', { status: 503, target: '/admin/keys/one', headers: json, body: '{}' }],
-    [open, 'listKeys', { status: 200 }],
-    [open, 'revokeKey', { status: 200, target: '/admin/keys/made' }],
-    [open, 'revokeKey', { status: 403, headers: foreign }],
-    [open, 'revokeKey', { status: 404, target: '/admin/keys/made' }],
-    [guarded, 'revokeKey', { status: 401 }],
+    [keyed, 'createKey', { status: 201, body: '{"name":"made","plan":"free","expires":"2999-01-01T00:00:00Z"}' }],
+    [keyed, 'createKey', { status: 400, body: '{"name":"made"}' }],
+    [keyed, 'createKey', { status: 409, body: '{"name":"made","plan":"free"}' }],
+    [alone, 'createKey', { status: 404, body: '{"name":"made","plan":"free"}' }],
+    [gone, 'createKey', { status: 503, body: '{"name":"made","plan":"free"}' }],
+    [keyed, 'changeKey', { status: 200, target: '/admin/keys/made', body: '{"plan":"tiny","expires":null}' }],
+    [keyed, 'changeKey', { status: 400, target: '/admin/keys/made', body: '{"plan":7}' }],
+    [keyed, 'changeKey', { status: 404, target: '/admin/keys/nobody', body: '{}' }],
+    [twice, 'changeKey', { status: 409, target: '/admin/keys/double', body: '{"plan":"free"}' }],
+    [gone, 'changeKey', { status: 503, target: '/admin/keys/one', body: '{}' }],
+    [keyed, 'listKeys', { status: 200 }],
+    [keyed, 'revokeKey', { status: 200, target: '/admin/keys/made' }],
+    [keyed, 'revokeKey', { status: 404, target: '/admin/keys/made' }],
     [gone, 'revokeKey', { status: 503, target: '/admin/keys/one' }],
-    [open, 'getLog', { status: 200, target: '/admin/log' }],
-    [open, 'getLog', { status: 403, target: '/admin/log', headers: foreign }],
-    [guarded, 'getLog', { status: 401, target: '/admin/log' }],
-    [open, 'changeLog', { status: 200, target: '/admin/log', headers: json, body: '{"access":{"slow":"1s"}}' }],
-    [open, 'changeLog', { status: 400, target: '/admin/log', headers: json, body: '{"level":"loud"}' }],
-    [open, 'changeLog', { status: 403, target: '/admin/log', body: '{}', headers: { ...json, ...foreign } }],
-    [guarded, 'changeLog', { status: 401, target: '/admin/log', headers: json, body: '{}' }],
-    [open, 'getUsage', { status: 200, target: '/admin/usage?format=csv' }],
-    [open, 'getUsage', { status: 400, target: '/admin/usage?since=yesterday' }],
-    [open, 'getUsage', { status: 403, headers: foreign }],
-    [guarded, 'getUsage', { status: 401 }],
+    [keyed, 'getLog', { status: 200, target: '/admin/log' }],
+    [keyed, 'changeLog', { status: 200, target: '/admin/log', body: '{"access":{"slow":"1s"}}' }],
+    [keyed, 'changeLog', { status: 400, target: '/admin/log', body: '{"level":"loud"}' }],
+    [keyed, 'getUsage', { status: 200, target: '/admin/usage?format=csv' }],
+    [keyed, 'getUsage', { status: 400, target: '/admin/usage?since=yesterday' }],
     [guarded, 'getUsage', { status: 404, headers: { authorization: `Bearer ${token}` } }],
   ];
 
   for (const [gateway, id, request] of sent) {
     const operation = document.operation(id);
-    const { status, target = operation.path, headers = {}, body = null } = request;
+    const { status, target = operation.path, body = null, headers = body === null ? {} : json } = request;
     const { method } = operation;
     const reply = await fetchReply(gateway.operationsUrl + target, { method, headers, body });
     assertAsDescribed(operation, reply, status);
   }
   for (const operation of document.operations.filter(({ tag }) => tag === 'operations')) {
     const { method, path } = operation;
-    for (const [host, status] of [
-      ['gateway.example', 421],
-      ['two, hosts', 400],
-    ] as const) {
-      assertAsDescribed(operation, await fetchReply(open.operationsUrl + path, { method, headers: { host } }), status);
-    }
+    const refusals: readonly (readonly [TestGateway, Readonly<Record<string, string>>, status: number])[] = [
+      [keyed, { host: 'gateway.example' }, 421],
+      [keyed, { host: 'two, hosts' }, 400],
+      ...(path.startsWith('/admin/')
+        ? ([
+            [guarded, {}, 401],
+            [keyed, foreign, 403],
+          ] as const)
+        : []),
+    ];
+    for (const [gateway, headers, status] of refusals)
+      assertAsDescribed(operation, await fetchReply(gateway.operationsUrl + path, { method, headers }), status);
   }
 });
 
 test('pages of the endpoint about itself are as described', async (t) => {
-  const node = await fakeNode(t, ledger);
-  const gateway = await keyedGateway(t, node);
   const alone = await keyedGateway(t, { url: 'http://127.0.0.1:1/v1' }, { config: { upstream: { timeoutMs: 400 } } });
   const many = Array.from({ length: 198 }, (_, at) => `X-More-${at}: 1`);
 
-  const open = await testGateway(t, { full: [node] });
-  await ask(gateway, document.operation('getLedgerInfo'), { status: 200 }, withKey(all));
-  await fetchReply(`${gateway.operationsUrl}/admin/usage`, { method: 'GET' });
+  await ask(keyed, document.operation('getLedgerInfo'), { status: 200 }, withKey(all));
+  await fetchReply(`${keyed.operationsUrl}/admin/usage`, { method: 'GET' });
 
   for (const operation of own) {
-    assertAsDescribed(operation, await ask(gateway, operation, { status: 200 }, withKey(all)), 200);
+    assertAsDescribed(operation, await ask(keyed, operation, { status: 200 }, withKey(all)), 200);
     if (operation.path === '/v1/-/usage') {
       const html = { ...page, accept: 'text/html' };
-      assertAsDescribed(operation, await ask(gateway, operation, { status: 200 }, html), 200);
+      assertAsDescribed(operation, await ask(keyed, operation, { status: 200 }, html), 200);
       const misplaced = { status: 400, target: `${operation.target}?key=${all.text}` };
-      assertAsDescribed(operation, await ask(gateway, operation, misplaced, page), 400);
-      assertAsDescribed(operation, await ask(gateway, operation, { status: 401 }, page), 401);
-      assertAsDescribed(operation, await ask(gateway, operation, { status: 403 }, withKey(addressed)), 403);
+      assertAsDescribed(operation, await ask(keyed, operation, misplaced, page), 400);
+      assertAsDescribed(operation, await ask(keyed, operation, { status: 401 }, page), 401);
+      assertAsDescribed(operation, await ask(keyed, operation, { status: 403 }, withKey(addressed)), 403);
       assertAsDescribed(operation, await ask(open, operation, { status: 404 }, page), 404);
     } else assertAsDescribed(operation, await ask(alone, operation, { status: 503 }, page), 503, false);
     const long = { status: 414, target: `${operation.target}?${'x'.repeat(17_000)}` };
-    assertAsDescribed(operation, await ask(gateway, operation, long, page), 414);
-    assertAsDescribed(operation, await askRaw(gateway, operation, 'Expect: a miracle'), 417);
-    assertAsDescribed(operation, await askRaw(gateway, operation, ...many), 431);
+    assertAsDescribed(operation, await ask(keyed, operation, long, page), 414);
+    assertAsDescribed(operation, await askRaw(keyed, operation, 'Expect: a miracle'), 417);
+    assertAsDescribed(operation, await askRaw(keyed, operation, ...many), 431);
   }
   const leaving = await fakeNode(t, ledger);
   const left = await keyedGateway(t, leaving, { config: { upstream: { timeoutMs: 400, probeIntervalMs: 50 } } });

@@ -1,5 +1,4 @@
 /** Gateways with and without keys for the tests of the document, and ways of asking them. */
-import type { TestContext } from 'node:test';
 import type { ReceivedRequest } from '../../src/sample/sample-node.ts';
 import type { FakeNode } from '../support/fake-node.ts';
 import {
@@ -14,6 +13,7 @@ import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../su
 import { ledgerHeaders } from '../support/ledger-info.ts';
 import type { Operation } from '../support/openapi.ts';
 import { answersIn, exchangeRaw } from '../support/raw-http.ts';
+import type { Ending } from '../support/temporary-folder.ts';
 import type { Case } from './openapi-cases.ts';
 
 export const ledger = { head: 10_000_000_000n, oldest: 30n };
@@ -30,7 +30,7 @@ export const withKey = ({ text }: TestKey) => ({ ...page, authorization: `Bearer
 
 /** A gateway that asks for keys. */
 export function keyedGateway(
-  t: TestContext,
+  t: Ending,
   node: NodeAddress,
   more: Partial<TestGatewayOptions> = {},
 ): Promise<TestGateway> {

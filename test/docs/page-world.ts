@@ -11,9 +11,8 @@
  */
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
-import { generateKeyPairSync, sign } from 'node:crypto';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import type { TestContext } from 'node:test';
@@ -24,14 +23,13 @@ import { fakeNode } from '../support/fake-node.ts';
 import { freePort } from '../support/free-port.ts';
 import { fetchReply } from '../support/gateway.ts';
 import { render, withoutHelm } from '../support/helm.ts';
+import { signingKey, tokenOf } from '../support/issuer.ts';
 import { startNginx } from '../support/nginx.ts';
 import { redisServer } from '../support/redis-server.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { authority } from '../support/tls.ts';
+import { runScript, writeCommands } from './snippet-world.ts';
 import { repository, type Snippet } from './snippets.ts';
-
-/** Longest command, beside other tests. */
-const scriptMs = 60_000;
 
 type Replacements = readonly (readonly [documented: string, here: string])[];
 
@@ -146,22 +144,14 @@ export class PageWorld {
     return Object.fromEntries([...samples].map(([, result = '', count = '']) => [result, count]));
   }
 
-  #start(command: string): ChildProcess {
-    return spawn('sh', ['-eu', '-c', command], {
-      cwd: this.#folder,
-      env: this.#env,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-  }
-
   async #serve(command: string): Promise<string> {
     await this.#end();
-    const child = this.#start(`exec ${command}`);
+    const child = spawn('sh', ['-eu', '-c', `exec ${command}`], { cwd: this.#folder, env: this.#env });
     this.#gateway = child;
     let printed = '';
     await new Promise<void>((resolve, reject) => {
       for (const stream of [child.stdout, child.stderr])
-        stream?.on('data', (chunk) => {
+        stream.on('data', (chunk) => {
           printed += String(chunk);
           if (/^Clients: /m.test(printed)) resolve();
         });
@@ -177,16 +167,10 @@ export class PageWorld {
   }
 
   async #script(command: string, expected = ''): Promise<string> {
-    const child = this.#start(command);
-    const timer = setTimeout(() => child.kill('SIGKILL'), scriptMs);
-    const printed = { out: '', err: '' };
-    child.stdout?.on('data', (chunk) => (printed.out += String(chunk)));
-    child.stderr?.on('data', (chunk) => (printed.err += String(chunk)));
-    const [code] = (await once(child, 'close')) as [number | null];
-    clearTimeout(timer);
-    assert.equal(code, 0, `${command}\n${printed.out}${printed.err}`);
-    assert.ok(printed.out.includes(expected), printed.out);
-    return printed.out;
+    const { code, out, said } = await runScript({ env: this.#env }, this.#folder, command);
+    assert.equal(code, 0, `${command}\n${said}`);
+    assert.ok(out.includes(expected), out);
+    return out;
   }
 }
 
@@ -201,38 +185,21 @@ function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The keys of an issuer, and a token of a customer (RFC 7515, ES256 of RFC 7518 3.4). */
+/** The keys of an issuer, and a token of a customer. */
 function issueToken(folder: string): void {
-  const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-  const key = { ...publicKey.export({ format: 'jwk' }), kid: 'a', alg: 'ES256', use: 'sig' };
-  const seconds = Math.floor(Date.now() / 1_000);
-  const claims = {
-    iss: 'https://accounts.example/',
-    aud: 'https://rpc.example',
-    sub: 'customer-7',
-    exp: seconds + 3_600,
-  };
-  const parts = [{ alg: 'ES256', kid: 'a', typ: 'JWT' }, claims];
-  const signed = parts.map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.');
-  const signature = sign('sha256', Buffer.from(signed), { key: privateKey, dsaEncoding: 'ieee-p1363' });
-  writeFileSync(join(folder, 'issuer.json'), JSON.stringify({ keys: [key] }));
-  writeFileSync(join(folder, 'customer.jwt'), `${signed}.${signature.toString('base64url')}\n`);
+  const key = signingKey('a');
+  const claims = { iss: 'https://accounts.example/', aud: 'https://rpc.example', plan: undefined };
+  writeFileSync(join(folder, 'issuer.json'), JSON.stringify({ keys: [key.jwk] }));
+  writeFileSync(join(folder, 'customer.jwt'), `${tokenOf(key, 'customer-7', claims)}\n`);
 }
 
 /** `ledgergate` is the one of this checkout. curl finds rpc.example at nginx, and fails where the answer is an error. */
 function commandsIn(home: string, ca: string, portFile: string): string {
-  const bin = join(home, 'bin');
-  mkdirSync(bin);
-  const commands = {
+  return writeCommands(home, {
     ledgergate: `exec "${process.execPath}" "${repository}bin/ledgergate.js" "$@"`,
     // Commands that print the status (-w) expect an error.
     curl: `port=$(cat "${portFile}" 2>/dev/null || echo 1)
 case " $* " in *" -w "*) fail= ;; *) fail=--fail-with-body ;; esac
 PATH="\${PATH#*:}" exec curl $fail --max-time 10 --cacert "${ca}" --connect-to "rpc.example:443:127.0.0.1:$port" "$@"`,
-  };
-  for (const [name, text] of Object.entries(commands)) {
-    writeFileSync(join(bin, name), `#!/bin/sh\n${text}\n`);
-    chmodSync(join(bin, name), 0o755);
-  }
-  return bin;
+  });
 }

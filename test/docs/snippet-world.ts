@@ -1,7 +1,7 @@
 /** What the commands of the documents run against: a fleet, a gateway, Redis, and a folder with the command itself in it. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import type { TestContext } from 'node:test';
@@ -81,8 +81,6 @@ export async function snippetWorld(t: TestContext): Promise<World> {
  * the checkout has what they need.
  */
 function commandsIn(root: string): string {
-  const bin = join(root, 'bin');
-  mkdirSync(bin);
   const node = `"${process.execPath}"`;
   const commands: Readonly<Record<string, string>> = {
     ledgergate: `exec ${node} "${repository}bin/ledgergate.js" "$@"`,
@@ -95,15 +93,21 @@ run) exec ${node} -e 'process.exit(require(process.argv[1]).scripts[process.argv
 esac`,
     curl: `PATH="\${PATH#*:}" exec curl --fail-with-body --max-time 10 "$@"`,
   };
-  for (const [name, script] of Object.entries(commands)) {
-    writeFileSync(join(bin, name), `#!/bin/sh\n${script}\n`);
-    chmodSync(join(bin, name), 0o755);
-  }
+  return writeCommands(root, commands);
+}
+
+/** Writes scripts of a shell, by the name of their command; returns their folder. */
+export function writeCommands(root: string, commands: Readonly<Record<string, string>>): string {
+  const bin = join(root, 'bin');
+  mkdirSync(bin);
+  for (const [name, script] of Object.entries(commands))
+    writeFileSync(join(bin, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
   return bin;
 }
 
 export interface Ran {
   readonly code: number | null;
+  /** Both of its outputs. */
   readonly said: string;
 }
 
@@ -111,12 +115,17 @@ export interface Ran {
 const scriptMs = 60_000;
 
 /** Runs a script in a folder, for a minute at most. */
-export async function runScript(world: World, folder: string, script: string): Promise<Ran> {
-  const child = spawn('sh', ['-eu', '-c', script], { cwd: folder, env: world.env, timeout: scriptMs });
-  const said: string[] = [];
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => said.push(String(chunk)));
+export async function runScript(
+  { env }: Pick<World, 'env'>,
+  folder: string,
+  script: string,
+): Promise<Ran & { readonly out: string }> {
+  const child = spawn('sh', ['-eu', '-c', script], { cwd: folder, env, timeout: scriptMs });
+  let [out, said] = ['', ''];
+  child.stdout.on('data', (chunk) => (out += String(chunk)));
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (said += String(chunk)));
   const [code] = (await once(child, 'close')) as [number | null];
-  return { code, said: said.join('') };
+  return { code, said, out };
 }
 
 /** Runs a command until it serves, which counts as an end with 0, or until it ends by itself; for a minute at most. */
