@@ -18,7 +18,7 @@ import { fakeNode } from '../../support/fake-node.ts';
 import { fetchReply, nodeAndGateway, probe, testGateway, type TestGateway, probeAt } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { listen } from '../../support/listen.ts';
-import { noPrometheus, prometheus, prometheusOn } from '../../support/prometheus.ts';
+import { noPrometheus, prometheus } from '../../support/prometheus.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import type { Asked } from '../../support/tls.ts';
@@ -213,24 +213,17 @@ test('malformed bytes are counted once, a hang-up is not', async (t) => {
   assert.equal(await gateway.metric('ledgergate_http_broken_requests_total'), 3);
 });
 
-test('the bound of memory and the build are published', async (t) => {
+test('before the first request there are the build, the bound of memory, and all series of an upstream at 0', async (t) => {
   const { gateway } = await nodeAndGateway(t, { config: { cache: { memory: { maxBytes: 12_345_678 } } } });
 
   const { text } = await fetchReply(`${gateway.operationsUrl}/metrics`, { method: 'GET' });
 
-  assert.equal(await gateway.metric('ledgergate_cache_max_bytes{tier="memory"}'), 12_345_678);
   assert.match(
     text,
     new RegExp(`ledgergate_build_info\\{version="\\d[^"]*",node="${process.version}",dialect="node"\\} 1\n`),
   );
-});
-
-test('an upstream has all its series at 0 before its first request', async (t) => {
-  const { gateway } = await nodeAndGateway(t);
-
-  const { text } = await fetchReply(`${gateway.operationsUrl}/metrics`, { method: 'GET' });
-
   for (const series of [
+    'ledgergate_cache_max_bytes{tier="memory"} 12345678',
     'ledgergate_upstream_failures_total{upstream="full-0",kind="bad answer"} 0',
     'ledgergate_upstream_requests_total{upstream="full-0",status="5xx"} 0',
     'ledgergate_upstream_ejections_total{upstream="full-0",class="view",reason="error share"} 0',
@@ -311,12 +304,6 @@ interface ExemplarSeries {
   readonly seriesLabels: Readonly<Record<string, string>>;
   readonly exemplars: readonly { readonly labels: Readonly<Record<string, string>>; readonly value: string }[];
 }
-
-test('a Prometheus that ends at its start is reported with its last errors', { skip: noPrometheus }, async (t) => {
-  const scraper = await prometheusOn(t, 'no_such_key: 1');
-
-  await assert.rejects(scraper.until('query', { query: 'up' }), /prometheus has ended: .*no_such_key/s);
-});
 
 // Bytes of answers by route and outcome are those that clients received, whatever they came over.
 

@@ -8,7 +8,7 @@ import { probeAt, testGateway, type LogLine, type TestGateway } from '../../supp
 import { gatewayProcess } from '../../support/gateway-process.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
 import { watchStalls } from '../../support/stalls.ts';
-import { statusOf, statusWhen } from '../../support/status.ts';
+import { kindsOf, statusOf, statusWhen } from '../../support/status.ts';
 import { authority } from '../../support/tls.ts';
 
 const internalError = { kind: 'answer', status: 500, body: '{"message":"x","error_code":"internal_error"}' } as const;
@@ -54,7 +54,14 @@ test('a node that answers reads with 500 is named with its status, counted, and 
     true,
   );
   assert.deepEqual(upstreams[0]?.ejected, [{ readClass: 'head', reason: 'error', symptom: 'status 500' }]);
-  assert.ok((page.nodes.find(({ name }) => name === 'full-0')?.failures.total ?? 0) >= 5);
+  const node = page.nodes.find(({ name }) => name === 'full-0');
+  assert.deepEqual(node?.ejected, upstreams[0]?.ejected);
+  assert.ok(node !== undefined && node.failures.total >= 5);
+  assert.ok((page.repairs.find(({ what }) => what === 'retried')?.count.total ?? 0) >= 2);
+  assert.match(
+    page.events.find(({ kind }) => kind === 'ejected')?.text ?? '',
+    /^full-0 is passed over for reads of recent state: errors in a row \(status 500\), first trial in 1 s$/,
+  );
   assert.ok((await gateway.metric('ledgergate_upstream_failures_total{upstream="full-0",kind="status"}')) >= 5);
   assert.deepEqual([trials[0]?.['symptom'], trials[0]?.['pauseMs'], trials[0]?.['level']], ['status 500', 2_000, 40]);
 });
@@ -182,7 +189,7 @@ test('a refused config is named with file, line and key, and refused certificate
   assert.match(JSON.stringify(readiness['certificate']), /holds no certificate/);
 });
 
-test('equal problems are one line, each with a remedy and its section of the runbook, which the port serves', async (t) => {
+test('equal problems are one line, with a remedy and its section of the runbook; an outage and its end are events', async (t) => {
   const nodes = [await fakeNode(t), await fakeNode(t), await fakeNode(t)];
   const gateway = await testGateway(t, { full: nodes, config: { upstream: { probeIntervalMs: 50 } } });
   for (const node of nodes) await node.refuse();
@@ -199,6 +206,13 @@ test('equal problems are one line, each with a remedy and its section of the run
   const anchor = /href="runbook#([^"]+)"/.exec(page)?.[1] ?? '';
   assert.equal(anchor, 'ledgergateupstreamdown');
   assert.ok(runbook.includes(`id="${anchor}"`));
+
+  for (const node of nodes) await node.accept();
+  const back = await statusWhen(gateway, ({ state }) => state === 'ready');
+  assert.deepEqual(
+    kindsOf(back).filter((kind) => kind.startsWith('outage')),
+    ['outage over', 'outage'],
+  );
 });
 
 test('the tenants that ask most and are refused most are on the page', async (t) => {

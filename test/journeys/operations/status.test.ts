@@ -7,19 +7,8 @@ import { openBrowser, withoutChromium } from '../../support/chromium.ts';
 import { contrastOf } from '../../support/contrast.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import {
-  fetchReply,
-  nodeAndGateway,
-  patient,
-  testGateway,
-  probeAt,
-  type TestGateway,
-  twoTiers,
-} from '../../support/gateway.ts';
+import { fetchReply, nodeAndGateway, testGateway, probeAt, type TestGateway, twoTiers } from '../../support/gateway.ts';
 import { kindsOf, statusOf, statusWhen } from '../../support/status.ts';
-
-const at = (version: number | bigint, struct = 'Probe'): string =>
-  `/accounts/0x1/resource/0x1::ledgergate_sample::${struct}?ledger_version=${version}`;
 
 const skip = withoutChromium();
 /** One for all tests: a start costs more than most of them. */
@@ -28,7 +17,7 @@ const browser = skip === false ? await openBrowser({ after }) : undefined;
 test('the facts hold the fleet, its windows, and the outcomes of requests', async (t) => {
   const [full, archival] = [await fakeNode(t, { oldest: 500n }), await fakeNode(t, { archival: true })];
   const gateway = await testGateway(t, { full: [full], archival: [archival] });
-  for (const version of [600, 600, 600, 20]) assert.equal((await gateway.get(at(version))).status, 200);
+  for (const version of [600, 600, 600, 20]) assert.equal((await gateway.get(probeAt(version))).status, 200);
   assert.equal((await gateway.get('/accounts/nobody/resource/no')).status, 400);
 
   const { state, problems, ledger, nodes, windows, cache } = await statusOf(gateway);
@@ -108,64 +97,9 @@ test('a node behind maxLag is a problem by name, and no longer when it has caugh
   assert.deepEqual(after.problems, []);
 });
 
-test('410s, 503s and a used-up allowance are problems', async (t) => {
-  const full = await fakeNode(t, { oldest: 500n, head: 1_000n });
-  const limited = [{ url: full.url, maxRequestsPerSecond: 30 }];
-  // A busy machine makes no answer late: every 503 is one of the allowance.
-  const gateway = await testGateway(t, { full: limited, config: { upstream: patient } });
-
-  const replies = await Promise.all(Array.from({ length: 400 }, (_, version) => gateway.get(at(version))));
-
-  const { problems } = await statusOf(gateway);
-  const count = (wanted: number) => replies.filter(({ status }) => status === wanted).length;
-  assert.ok(count(410) > 20 && count(503) > 20, `${count(410)} ${count(503)}`);
-  assert.match(problems[0] ?? '', /^\d+\.\d % of requests in 100 s got 503$/);
-  assert.match(problems[1] ?? '', /^\d+\.\d % of requests in 100 s got 410$/);
-  const refused = Number(/^the allowance of full-0 is used up: (\d+) refused in 100 s$/.exec(problems[2] ?? '')?.[1]);
-  // A token that comes back while a request is refused leaves it uncounted.
-  assert.ok(refused <= count(503) && refused >= count(503) - 10, `${problems[2]}, ${count(503)} times 503`);
-});
-
-test('an outage is an event, and so is its end', async (t) => {
-  const { node, gateway } = await nodeAndGateway(
-    t,
-    { config: { upstream: { probeIntervalMs: 50 } } },
-    { head: 1_000n },
-  );
-
-  await node.refuse();
-  await statusWhen(gateway, ({ state }) => state === 'outage');
-  await node.accept();
-  const facts = await statusWhen(gateway, ({ state }) => state === 'ready');
-
-  assert.deepEqual(
-    kindsOf(facts).filter((kind) => kind.startsWith('outage')),
-    ['outage over', 'outage'],
-  );
-});
-
-test('an ejected node is shown with the reason', async (t) => {
-  // Asked first, because its window is the shorter one.
-  const [hung, well] = [await fakeNode(t, { oldest: 50_000n, head: 90_000n }), await fakeNode(t, { head: 90_000n })];
-  hung.faults.add({ kind: 'hang' }, { when: ({ url }) => url.includes('/resource/') });
-  const gateway = await testGateway(t, { full: [hung, well], config: { upstream: { timeoutMs: 200 } } });
-  for (let version = 60_000; version < 60_004; version += 1) assert.equal((await gateway.get(at(version))).status, 200);
-
-  const { nodes, problems, events, repairs } = await statusOf(gateway);
-
-  assert.deepEqual(nodes[0]?.ejected, [{ readClass: 'head', reason: 'timeout' }]);
-  assert.deepEqual(problems, ['full-0 is passed over for reads of recent state (no answer in time)']);
-  const event = events.find(({ kind }) => kind === 'ejected');
-  assert.match(
-    event?.text ?? '',
-    /^full-0 is passed over for reads of recent state: no answer in time, first trial in 1 s$/,
-  );
-  assert.ok((repairs.find(({ what }) => what === 'retried')?.count.total ?? 0) >= 2);
-});
-
 test('a purge and refusals are published without their targets', async (t) => {
   const { gateway } = await nodeAndGateway(t, { isOverloaded: () => true }, { head: 1_000n });
-  await gateway.get(at(600));
+  await gateway.get(probeAt(600));
   const purged = await fetchReply(`${gateway.operationsUrl}/admin/purge`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
