@@ -33,19 +33,31 @@ export function shownLabelsIn(text: string): readonly string[] {
   );
 }
 
+export interface Series {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/** The series of a classic text, split by hand. */
+export function seriesIn(text: string): readonly Series[] {
+  return [...text.matchAll(/^([a-z][\w:]*)(?:\{(.*)\})? (\S+)$/gim)].map(([, name = '', inner = '', value]) => {
+    const pairs = inner.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g);
+    const labels = Object.fromEntries([...pairs].map(([, label, text]) => [label, text]));
+    return { name, labels, value: Number(value) };
+  });
+}
+
 /** Values of labels by metric, from a scrape. */
 export type Scrape = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>;
 
 export function parseScrape(text: string): Scrape {
   const scrape = new Map<string, Map<string, Set<string>>>();
-  for (const line of text.split('\n')) {
-    const [, name, inner = ''] = /^([a-z][\w:]*)(?:\{(.*)\})? /i.exec(line) ?? [];
-    if (name === undefined) continue;
-    const labels = scrape.get(name) ?? new Map<string, Set<string>>();
-    scrape.set(name, labels);
-    for (const [, label = '', value = ''] of inner.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)) {
-      labels.set(label, (labels.get(label) ?? new Set<string>()).add(value));
-    }
+  for (const { name, labels } of seriesIn(text)) {
+    const known = scrape.get(name) ?? new Map<string, Set<string>>();
+    scrape.set(name, known);
+    for (const [label, value] of Object.entries(labels))
+      known.set(label, (known.get(label) ?? new Set<string>()).add(value));
   }
   return scrape;
 }
