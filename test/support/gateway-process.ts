@@ -110,7 +110,7 @@ export async function gatewayProcess(t: Ending, options: GatewayProcessOptions):
 }
 
 /** Those that call themselves so. Tests ask again and again: where the kernel lists them, no process is started. */
-export function childrenOf(pid: number | undefined, title: string): readonly number[] {
+function childrenOf(pid: number | undefined, title: string): readonly number[] {
   if (!existsSync('/proc/thread-self/children')) {
     const { stdout } = spawnSync('pgrep', ['-P', String(pid), '-f', `^${title}`], { encoding: 'utf8' });
     return stdout.split('\n').filter(Boolean).map(Number);

@@ -2,16 +2,13 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync } from 'node:fs';
-import { connect } from 'node:net';
+import { existsSync } from 'node:fs';
 import { test, after, type TestContext } from 'node:test';
-import { binary, start } from '../../commands/command-line.ts';
-import { configFile } from '../../config/config-file.ts';
 import { Crowd, type Failed } from '../../support/crowd.ts';
 import { EventReader } from '../../support/event-reader.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { childrenOf, gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
+import { gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
 import { probe } from '../../support/gateway.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import { submission } from '../../support/submission.ts';
@@ -113,38 +110,6 @@ function wasInFlight({ startMs, endMs }: Failed, { atMs, goneMs }: Killed): bool
 function msAfter(request: Failed, kill: Killed): number {
   return wasInFlight(request, kill) ? request.endMs - kill.goneMs : Infinity;
 }
-
-test('a worker that cannot be forked for lack of descriptors starts later', async (t) => {
-  const { url } = await fakeNode(t, { head: 900n });
-  const config = {
-    listen: { host: '127.0.0.1', port: 0 },
-    operations: { host: '127.0.0.1', port: 0 },
-    upstreams: [{ name: 'full', url }],
-    workers: 2,
-    log: { level: 'error' },
-  };
-  const serve = [process.execPath, binary, 'serve', '--config', configFile(t, JSON.stringify(config))];
-  const gateway = start(t, ['ulimit -n 64; exec "$0" "$@"', ...serve], { node: '/bin/sh', script: '-c' });
-  const [, operationsUrl = ''] = await gateway.line(/^Operations: +(\S+) /);
-  const workers = () => childrenOf(gateway.process.pid, 'ledgergate worker');
-  const sockets = Array.from({ length: 80 }, () => connect(Number(new URL(operationsUrl).port), '127.0.0.1'));
-  for (const socket of sockets) socket.on('error', () => undefined);
-  t.after(() => sockets.forEach((socket) => socket.destroy()));
-  await Promise.all(sockets.map((socket) => once(socket, 'connect')));
-  await until(() => readdirSync(`/proc/${gateway.process.pid}/fd`).length >= 60);
-
-  const victims = workers();
-  for (const victim of victims) process.kill(victim, 'SIGKILL');
-  await gateway.line(/EMFILE/);
-  for (const socket of sockets) socket.destroy();
-
-  await until(async () => {
-    const { text } = await get(`${operationsUrl}/metrics`);
-    return /^ledgergate_workers 2$/m.test(text);
-  });
-  assert.equal(workers().length, 2);
-  assert.ok(!workers().some((worker) => victims.includes(worker)));
-});
 
 // One of two workers follows the ledger for both: waits, and event streams.
 
