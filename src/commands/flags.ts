@@ -171,7 +171,7 @@ function addFlag(command: CliCommand, { name, rawName, value, inlineValue }: Opt
     return;
   }
   // A flag that swallows the next flag as its value hides two mistakes in one.
-  if (value === undefined || value === '' || (inlineValue !== true && value.startsWith('-'))) {
+  if (value === undefined || value === '' || (!inlineValue && value.startsWith('-'))) {
     throw new UsageError(`${command.name}: ${rawName} needs a value: ${rawName} ${flag.value}`);
   }
   const earlier = given.get(name)?.values ?? [];

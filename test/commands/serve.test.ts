@@ -158,13 +158,14 @@ test('a file is served with its warnings printed, and its secrets masked', async
   assert.ok(!`${out}${err}`.includes(node.url), `${out}${err}`);
 });
 
+const textWith = (level: string) => `upstreams: [{ name: a, url: "${node.url}" }]\nlog: { level: ${level} }\n`;
+
 test('flags stay above the file when it is read again', async (t) => {
-  const text = (level: string) => `upstreams: [{ name: a, url: "${node.url}" }]\nlog: { level: ${level} }\n`;
-  const file = configFile(t, text('error'));
+  const file = configFile(t, textWith('error'));
   const gateway = start(t, ['serve', '--config', file, ...freePorts]);
   const [, operations = ''] = await gateway.line(/^Operations: +(\S+) /);
 
-  writeFileSync(file, `${text('silent')}latest: { maxStaleness: 1s }\nlisten: { port: 1 }\n`);
+  writeFileSync(file, `${textWith('silent')}latest: { maxStaleness: 1s }\nlisten: { port: 1 }\n`);
 
   const { reload } = await eventually(
     async () => (await (await fetch(`${operations}/readyz`)).json()) as { reload?: Record<string, unknown> },

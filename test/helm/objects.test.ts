@@ -161,9 +161,9 @@ test('the dashboard is in a ConfigMap with the label that Grafana looks for, byt
   );
 });
 
+const alertsOf = (groups: readonly Group[]) => groups.flatMap(({ rules }) => rules.flatMap(({ alert }) => alert ?? []));
+
 test('alerts can be left out by name, and a name that is none is refused', { skip }, () => {
-  const alertsOf = (groups: readonly Group[]) =>
-    groups.flatMap(({ rules }) => rules.flatMap(({ alert }) => alert ?? []));
   const disabledAlerts = ['LedgergateDown', 'LedgergateOutage'];
 
   assert.deepEqual(

@@ -174,12 +174,13 @@ test('the form follows Accept: exact types by falling q, JSON for anything else'
   }
 });
 
+const readBcs = async (path: string): Promise<Response> =>
+  fetch(node.url + path, { headers: { accept: 'application/x-bcs' } });
+
 test('BCS answers depend on the state that was read', async () => {
-  const read = async (path: string): Promise<Response> =>
-    fetch(node.url + path, { headers: { accept: 'application/x-bcs' } });
   const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=';
 
-  const [first, again, other] = [await read(`${probe}5`), await read(`${probe}5`), await read(`${probe}6`)];
+  const [first, again, other] = [await readBcs(`${probe}5`), await readBcs(`${probe}5`), await readBcs(`${probe}6`)];
 
   const bytes = Buffer.from(await first.arrayBuffer());
   assert.deepEqual(Buffer.from(await again.arrayBuffer()), bytes);

@@ -50,44 +50,45 @@ test('the echo view gives back the arguments as they were written', async () => 
   assert.equal(await bcs.text(), '["0x00ff","0x"]');
 });
 
-test('a view that is not known is a 400 with ledger headers', async () => {
-  const messageOf = async (body: RequestInit): Promise<unknown> => {
-    const reply = await fetch(node.url + viewPath, body);
-    assert.deepEqual([reply.status, reply.headers.get('x-node-ledger-version')], [400, '1000']);
-    return ((await reply.json()) as { message: string }).message;
-  };
+const messageOf = async (body: RequestInit): Promise<unknown> => {
+  const reply = await fetch(node.url + viewPath, body);
+  assert.deepEqual([reply.status, reply.headers.get('x-node-ledger-version')], [400, '1000']);
+  return ((await reply.json()) as { message: string }).message;
+};
 
+test('a view that is not known is a 400 with ledger headers', async () => {
   const unknown = viewOf('x').replace('ledgergate_sample', 'coin');
   assert.equal(await messageOf(post(unknown)), 'could not find view function by 0x1::coin::x');
   assert.match(String(await messageOf(post(viewOf('x')))), /^Module ModuleId \{.*\} can't be found$/);
   assert.match(String(await messageOf(post(new Uint8Array([1, 2]), bcsView))), /^Failed to deserialize/);
 });
 
+const statusOfType = async (path: string, body: string, type: string): Promise<number> =>
+  (await fetch(node.url + path, post(body, type))).status;
+
 test('content types of a view and of a submission match as whole strings, others as media types', async () => {
   const item = '{"key_type":"u64","value_type":"u64","key":"1"}';
-  const status = async (path: string, body: string, type: string): Promise<number> =>
-    (await fetch(node.url + path, post(body, type))).status;
 
-  assert.equal(await status('/view', viewOf('version'), 'application/json; charset=utf-8'), 415);
-  assert.equal(await status('/view', viewOf('version'), 'text/plain'), 415);
-  assert.equal(await status('/transactions', '{}', 'application/json;charset=utf-8'), 415);
-  assert.equal(await status('/tables/0x1/item', item, 'application/json; charset=utf-8'), 404);
-  assert.equal(await status('/tables/0x1/item', item, 'application/hal+json'), 404);
-  assert.equal(await status('/tables/0x1/item', item, 'text/json'), 415);
+  assert.equal(await statusOfType('/view', viewOf('version'), 'application/json; charset=utf-8'), 415);
+  assert.equal(await statusOfType('/view', viewOf('version'), 'text/plain'), 415);
+  assert.equal(await statusOfType('/transactions', '{}', 'application/json;charset=utf-8'), 415);
+  assert.equal(await statusOfType('/tables/0x1/item', item, 'application/json; charset=utf-8'), 404);
+  assert.equal(await statusOfType('/tables/0x1/item', item, 'application/hal+json'), 404);
+  assert.equal(await statusOfType('/tables/0x1/item', item, 'text/json'), 415);
 });
 
-test('a POST without a declared length is a 411, one that declares too much a 413', async () => {
-  const statusOf = (headers: Record<string, string>, body: string): Promise<number | undefined> =>
-    new Promise((resolve, reject) => {
-      const sent = request(`${node.url}/view`, { method: 'POST', headers }, (reply) => {
-        resolve(reply.statusCode);
-        sent.destroy();
-      });
-      sent.on('error', reject);
-      sent.write(body);
-      if (headers['content-length'] === undefined) sent.end();
+const statusOf = (headers: Record<string, string>, body: string): Promise<number | undefined> =>
+  new Promise((resolve, reject) => {
+    const sent = request(`${node.url}/view`, { method: 'POST', headers }, (reply) => {
+      resolve(reply.statusCode);
+      sent.destroy();
     });
+    sent.on('error', reject);
+    sent.write(body);
+    if (headers['content-length'] === undefined) sent.end();
+  });
 
+test('a POST without a declared length is a 411, one that declares too much a 413', async () => {
   assert.equal(await statusOf({ 'content-type': 'application/json', 'transfer-encoding': 'chunked' }, '{}'), 411);
   assert.equal(await statusOf({ 'content-type': 'application/json', 'content-length': '8388609' }, '{}'), 413);
 });
@@ -99,13 +100,13 @@ test('a body that is no JSON, or lacks a field, is refused by the framework', as
   }
 });
 
-test('a padded resource has the size that was asked, other bytes at every version, the same ones each time', async () => {
-  const read = async (version: number): Promise<string> => {
-    const path = `/accounts/0x5a000001/resource/0x1::ledgergate_sample::Padded60000?ledger_version=${version}`;
-    return (await fetch(node.url + path)).text();
-  };
+const readPadded = async (version: number): Promise<string> => {
+  const path = `/accounts/0x5a000001/resource/0x1::ledgergate_sample::Padded60000?ledger_version=${version}`;
+  return (await fetch(node.url + path)).text();
+};
 
-  const [first, again, other] = [await read(1), await read(1), await read(2)];
+test('a padded resource has the size that was asked, other bytes at every version, the same ones each time', async () => {
+  const [first, again, other] = [await readPadded(1), await readPadded(1), await readPadded(2)];
 
   assert.equal(first.length, 60_000);
   assert.equal(again, first);
@@ -113,12 +114,12 @@ test('a padded resource has the size that was asked, other bytes at every versio
   assert.deepEqual(Object.keys((JSON.parse(first) as { data: object }).data), ['address', 'ledger_version', 'padding']);
 });
 
-test('a balance is a bare JSON number, recorded or above 2^53, and 0 for an unknown account', async () => {
-  const read = async (path: string): Promise<string> => (await fetch(`${node.url}/accounts/${path}`)).text();
+const readOfAccount = async (path: string): Promise<string> => (await fetch(`${node.url}/accounts/${path}`)).text();
 
-  assert.equal(await read('0x1/balance/0xa?ledger_version=3'), '1152921504606846979');
-  assert.equal(await read('0xdead/balance/0xa'), '0');
-  assert.match(await read('0xa550c18/balance/0x1::aptos_coin::AptosCoin'), /^\d{15,}$/);
+test('a balance is a bare JSON number, recorded or above 2^53, and 0 for an unknown account', async () => {
+  assert.equal(await readOfAccount('0x1/balance/0xa?ledger_version=3'), '1152921504606846979');
+  assert.equal(await readOfAccount('0xdead/balance/0xa'), '0');
+  assert.match(await readOfAccount('0xa550c18/balance/0x1::aptos_coin::AptosCoin'), /^\d{15,}$/);
 });
 
 test('a table item is not found, at a version that is named', async () => {
@@ -249,22 +250,23 @@ for (const name of ['resources', 'modules']) {
   });
 }
 
-test('an item of a computed table shows its key and version; a raw item is BCS only', async () => {
-  const item = async (key: string, version: number): Promise<unknown> => {
-    const body = `{"key_type":"u64","value_type":"u8","key":${key}}`;
-    return (await fetch(`${node.url}/tables/0x5a000001/item?ledger_version=${version}`, post(body))).json();
-  };
-  const raw = async (key: string, accept: string): Promise<readonly [number, string]> => {
-    const { headers, ...init } = post(`{"key":"${key}"}`);
-    const reply = await fetch(`${node.url}/tables/0x5a000001/raw_item`, { ...init, headers: { ...headers, accept } });
-    return [reply.status, Buffer.from(await reply.arrayBuffer()).toString('hex')];
-  };
+const itemAt = async (key: string, version: number): Promise<unknown> => {
+  const body = `{"key_type":"u64","value_type":"u8","key":${key}}`;
+  return (await fetch(`${node.url}/tables/0x5a000001/item?ledger_version=${version}`, post(body))).json();
+};
 
+const rawItem = async (key: string, accept: string): Promise<readonly [number, string]> => {
+  const { headers, ...init } = post(`{"key":"${key}"}`);
+  const reply = await fetch(`${node.url}/tables/0x5a000001/raw_item`, { ...init, headers: { ...headers, accept } });
+  return [reply.status, Buffer.from(await reply.arrayBuffer()).toString('hex')];
+};
+
+test('an item of a computed table shows its key and version; a raw item is BCS only', async () => {
   const found = { handle: '0x5a000001', key: '{"a":"1"}', value_type: 'u8', ledger_version: '9' };
-  assert.deepEqual(await item('{"a":"1"}', 9), found);
-  assert.notDeepEqual(await item('"2"', 9), await item('"2"', 10));
-  assert.equal((await raw('0x01', 'application/json'))[0], 403);
-  const [first, other] = [await raw('0x01', 'application/x-bcs'), await raw('0x02', 'application/x-bcs')];
+  assert.deepEqual(await itemAt('{"a":"1"}', 9), found);
+  assert.notDeepEqual(await itemAt('"2"', 9), await itemAt('"2"', 10));
+  assert.equal((await rawItem('0x01', 'application/json'))[0], 403);
+  const [first, other] = [await rawItem('0x01', 'application/x-bcs'), await rawItem('0x02', 'application/x-bcs')];
   assert.deepEqual([first[0], other[0]], [200, 200]);
   assert.notEqual(first[1], other[1]);
 });

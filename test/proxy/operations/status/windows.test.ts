@@ -329,13 +329,14 @@ function counting(name: string): Described {
   return families.get(name) ?? assert.fail(`there is no ${name}`);
 }
 
+const familyOf = (name: string) => counting(`ledgergate_${name}`);
+const valuesOf = (name: string, label: string) => Array.from(familyOf(name).labels[label] ?? []);
+
 test('words and bounds of the page are those of the families, in their order', () => {
-  const family = (name: string) => counting(`ledgergate_${name}`);
-  const valuesOf = (name: string, label: string) => [...(family(name).labels[label] ?? [])];
   assert.deepEqual(outcomes, valuesOf('http_request_duration_seconds', 'outcome'));
-  assert.deepEqual(requestSeconds, family('http_request_duration_seconds').buckets);
-  assert.deepEqual(requestSeconds.slice(1), family('upstream_request_duration_seconds').buckets);
-  assert.deepEqual(lagVersions, family('served_version_lag_versions').buckets);
+  assert.deepEqual(requestSeconds, familyOf('http_request_duration_seconds').buckets);
+  assert.deepEqual(requestSeconds.slice(1), familyOf('upstream_request_duration_seconds').buckets);
+  assert.deepEqual(lagVersions, familyOf('served_version_lag_versions').buckets);
   assert.deepEqual(Object.keys(refusals), [
     ...valuesOf('access_refusals_total', 'reason'),
     ...valuesOf('shed_requests_total', 'reason'),
