@@ -1,4 +1,4 @@
-import { Accounts } from './accounts.ts';
+import { createAccounts } from './accounts.ts';
 import {
   type Bounds,
   type BoundStanding,
@@ -24,9 +24,9 @@ export class MemoryCounter {
   readonly quotas: Quotas;
   readonly #processes: number;
   readonly #now: () => number;
-  readonly #keyed = new Accounts<LimitAccount>(maxAccounts);
-  readonly #anonymous = new Accounts<LimitAccount>(maxAccounts);
-  readonly #addresses = new Accounts<Window>(maxAccounts);
+  readonly #keyed = createAccounts<LimitAccount>(maxAccounts);
+  readonly #anonymous = createAccounts<LimitAccount>(maxAccounts);
+  readonly #addresses = createAccounts<Window>(maxAccounts);
 
   /** `processes`: that share the bounds. `now`: ms of a monotonic clock. */
   constructor(processes = 1, quotas = new Quotas({ processes }), now = () => performance.now()) {
@@ -42,8 +42,8 @@ export class MemoryCounter {
   /** Counts the request if all bounds have room. `isUnsure`: Redis or the primary may have counted it in its quota. */
   take(charge: Charge, isUnsure = false): Counted {
     const nowMs = this.#now();
-    const account = this.#accountOf(charge, nowMs);
-    const address = this.#addressOf(charge, nowMs);
+    const account = this.#accountOf(charge);
+    const address = this.#addressOf(charge);
     const bounds = shareOf(charge.bounds, this.#processes);
     const { perAddress, quota } = bounds;
     const ofQuota = quota && this.quotas.charge(charge, quota);
@@ -65,9 +65,9 @@ export class MemoryCounter {
   /** Counts a request in its windows that another counter admitted. */
   note(charge: Charge): Counted['settle'] {
     const nowMs = this.#now();
-    const account = this.#accountOf(charge, nowMs);
+    const account = this.#accountOf(charge);
     account.add(charge.cost, nowMs);
-    this.#addressOf(charge, nowMs)?.add(nowMs, 1);
+    this.#addressOf(charge)?.add(nowMs, 1);
     return this.#settleOf(charge, account, undefined);
   }
 
@@ -75,7 +75,7 @@ export class MemoryCounter {
     const nowMs = this.#now();
     const bounds = shareOf(charge.bounds, this.#processes);
     const ofQuota = bounds.quota && this.quotas.charge(charge, bounds.quota);
-    return this.#standingsOf(bounds, nowMs, this.#accountOf(charge, nowMs), this.#addressOf(charge, nowMs), ofQuota);
+    return this.#standingsOf(bounds, nowMs, this.#accountOf(charge), this.#addressOf(charge), ofQuota);
   }
 
   #standingsOf(
@@ -99,18 +99,19 @@ export class MemoryCounter {
     };
   }
 
-  #accountOf({ subject, hasKey, bounds: { windowMs } }: Charge, nowMs: number): LimitAccount {
+  #accountOf({ subject, hasKey, bounds: { windowMs } }: Charge): LimitAccount {
     const accounts = hasKey ? this.#keyed : this.#anonymous;
-    const known = accounts.use(subject, nowMs);
+    let account = accounts.get(subject);
     // A new span begins a new account.
-    return known?.windowMs === windowMs ? known : accounts.add(subject, new LimitAccount(windowMs), nowMs);
+    if (account?.windowMs !== windowMs) accounts.set(subject, (account = new LimitAccount(windowMs)));
+    return account;
   }
 
-  #addressOf({ subject, address, bounds: { perAddress } }: Charge, nowMs: number): Window | undefined {
+  #addressOf({ subject, address, bounds: { perAddress } }: Charge): Window | undefined {
     if (perAddress === undefined || address === undefined) return undefined;
     const name = `${subject}:${address}`;
-    const known = this.#addresses.use(name, nowMs);
-    const { windowMs } = perAddress;
-    return known?.spanMs === windowMs ? known : this.#addresses.add(name, new Window(windowMs), nowMs);
+    let window = this.#addresses.get(name);
+    if (window?.spanMs !== perAddress.windowMs) this.#addresses.set(name, (window = new Window(perAddress.windowMs)));
+    return window;
   }
 }

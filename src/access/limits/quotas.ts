@@ -3,7 +3,7 @@
  * by their maximum: a counter that lost some, or was away, is made good by the others.
  */
 import { type KeptCounts, KeptRecords } from '../kept-records.ts';
-import { Accounts } from './accounts.ts';
+import { createAccounts } from './accounts.ts';
 import { Calendar, type CalendarDay, periods } from './calendar.ts';
 import { rounded } from './cost.ts';
 import type { BoundStanding, Charge, ExceededBound, Quota } from './counter.ts';
@@ -64,7 +64,6 @@ export class QuotaUse {
   readonly number = (lastNumber += 1);
   day: PeriodUse;
   month: PeriodUse;
-  usedAtMs = -Infinity;
   /** The begin of its lines, made once. */
   readonly #kept: string;
 
@@ -121,19 +120,14 @@ export class Quotas {
   onCounted: (use: QuotaUse) => void = () => undefined;
   readonly #processes: number;
   readonly #calendar: Calendar;
-  /** Apart: addresses, however many, drop no account of a key. */
-  readonly #accounts: Readonly<Record<Quota['unit'], Readonly<Record<'key' | 'address', Accounts<QuotaUse>>>>>;
+  readonly #accounts: Readonly<Record<Quota['unit'], ReturnType<typeof accountsOf>>>;
   readonly #records: KeptRecords<QuotaUse> | undefined;
   #month = '';
 
   constructor({ processes = 1, folder, journal, onDropped, now }: QuotasOptions = {}) {
     this.#processes = processes;
     this.#calendar = new Calendar(now);
-    const accounts = () => ({
-      key: new Accounts<QuotaUse>(mostWithKey, onDropped),
-      address: new Accounts<QuotaUse>(mostAddresses),
-    });
-    this.#accounts = { requests: accounts(), cost: accounts() };
+    this.#accounts = { requests: accountsOf(onDropped), cost: accountsOf(onDropped) };
     if (folder === undefined) return;
     const records = new KeptRecords<QuotaUse>(folder, 'quotas', journal, {
       lineOf: ({ line }) => line,
@@ -173,9 +167,8 @@ export class Quotas {
 
   useOf(account: Pick<Charge, 'subject' | 'hasKey'>, unit: Quota['unit'], today = this.today()): QuotaUse {
     const accounts = this.#accounts[unit][account.hasKey ? 'key' : 'address'];
-    const nowMs = performance.now();
-    const use =
-      accounts.use(account.subject, nowMs) ?? accounts.add(account.subject, new QuotaUse(account, unit, today), nowMs);
+    let use = accounts.get(account.subject);
+    if (use === undefined) accounts.set(account.subject, (use = new QuotaUse(account, unit, today)));
     use.turn(today);
     return use;
   }
@@ -220,11 +213,11 @@ export class Quotas {
     if (quota.unit === 'cost' && extraCost > 0) this.add(this.useOf(account, quota.unit), extraCost);
   }
 
+  /** Each account, those used last at the end. */
   *all(): Iterable<QuotaUse> {
     this.today();
-    for (const { key, address } of Object.values(this.#accounts)) {
-      yield* key.values();
-      yield* address.values();
+    for (const accounts of Object.values(this.#accounts).flatMap(({ key, address }) => [key, address])) {
+      for (const use of accounts.rvalues()) if (use !== undefined) yield use;
     }
   }
 
@@ -246,6 +239,14 @@ export class Quotas {
     if (this.#processes === 1) return left;
     return left <= 0 ? left : Math.max(1, Math.floor(left / this.#processes));
   }
+}
+
+/** Apart: addresses, however many, drop no account of a key. */
+function accountsOf(onDropped?: () => void) {
+  return {
+    key: createAccounts<QuotaUse>(mostWithKey, onDropped),
+    address: createAccounts<QuotaUse>(mostAddresses),
+  };
 }
 
 /** `undefined` for a row of another form. */

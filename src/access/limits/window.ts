@@ -20,8 +20,6 @@ const kept = partsOfSpan + 1;
  */
 export class Window {
   readonly spanMs: number;
-  /** Last use that the order of eviction knows. */
-  usedAtMs = -Infinity;
   readonly #partMs: number;
   readonly #amounts = new Float64Array(kept);
   /** Number of the current part, since the clock's zero. */
@@ -99,7 +97,6 @@ function slotOf(part: number): number {
 /** Windows and requests in flight of one tenant. Bounds come with every request, since plans change. */
 export class LimitAccount {
   readonly windowMs: number;
-  usedAtMs = -Infinity;
   readonly #requests: Window;
   readonly #cost: Window;
   readonly #burst = new Window(burstMs);
