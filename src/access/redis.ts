@@ -1,5 +1,6 @@
 /** The interface of Redis for keys, limits and usage; the room of the cache connects to it. */
 import { hash } from 'node:crypto';
+import type { Cluster, Redis } from 'ioredis';
 
 /** The Redis of the config. */
 export interface AccessRedis {
@@ -7,7 +8,7 @@ export interface AccessRedis {
   readonly keyPrefix: string;
   link(onTrouble: (change: StoreTrouble) => void): OpenStore;
   /** Opens the connection of keys, whose commands fail at once while it is down. `onError`: receives the cause. */
-  connect(onError: (error: Error) => void): KeysClient;
+  connect(onError: (error: Error) => void): RedisClient;
   /** Receives the messages of a channel on a connection of its own. */
   subscribe(channel: string, listener: ChannelListener): { disconnect(): void };
   /** The failure of a read in words of a closed set, for the log. */
@@ -29,30 +30,8 @@ export interface ChannelListener {
   onMessage(message: string): void;
 }
 
-/** The connection of keys. */
-export interface KeysClient extends ScriptClient {
-  once(event: 'ready', listener: () => void): unknown;
-  hlen(name: string): Promise<number>;
-  hget(name: string, field: string): Promise<string | null>;
-  hgetall(name: string): Promise<Record<string, string>>;
-  disconnect(): void;
-}
-
-/** The commands that run scripts. */
-interface ScriptClient {
-  eval(script: string, keyCount: number, ...rest: string[]): Promise<unknown>;
-  evalsha(digest: string, keyCount: number, ...rest: string[]): Promise<unknown>;
-}
-
-/** The commands of limits and usage. */
-export interface StoreClient extends ScriptClient {
-  /** Any but `ready`: a command is not sent, and fails at once. */
-  readonly status: string;
-  sadd(key: string, member: string): Promise<unknown>;
-  pexpire(key: string, ms: number): Promise<unknown>;
-  smembers(key: string): Promise<string[]>;
-  hgetall(key: string): Promise<Record<string, string>>;
-}
+/** A connection, to a server or to a cluster. While its `status` is not `ready`, commands fail at once, and are not sent. */
+export type RedisClient = Redis | Cluster;
 
 /** The result of a command, or the class of its failure. */
 export type StoreOutcome<T> = { readonly value: T } | { readonly failure: string };
@@ -60,8 +39,8 @@ export type StoreOutcome<T> = { readonly value: T } | { readonly failure: string
 /** Runs commands within a bound of time. No method rejects. */
 export interface Store {
   /** `key`: the command's key, which decides the server of a cluster. */
-  read<T>(key: string, command: (client: StoreClient) => Promise<T>): Promise<StoreOutcome<T>>;
-  write<T>(key: string, command: (client: StoreClient) => Promise<T>): Promise<StoreOutcome<T>>;
+  read<T>(key: string, command: (client: RedisClient) => Promise<T>): Promise<StoreOutcome<T>>;
+  write<T>(key: string, command: (client: RedisClient) => Promise<T>): Promise<StoreOutcome<T>>;
 }
 
 /** A store with its connection. */
@@ -84,7 +63,7 @@ export function script(text: string): Script {
 
 /** Runs a script by digest, and by text on a server that does not have it yet. Rejects as the commands do. */
 export async function runScript(
-  client: ScriptClient,
+  client: RedisClient,
   { text, digest }: Script,
   keys: readonly string[],
   args: readonly string[],

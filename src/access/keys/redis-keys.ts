@@ -3,7 +3,7 @@
  * keys stay in force.
  */
 import { setImmediate } from 'node:timers/promises';
-import { type AccessRedis, type KeysClient, runScript, type Script, script } from '../redis.ts';
+import { type AccessRedis, type RedisClient, runScript, type Script, script } from '../redis.ts';
 import { findKey, type KeysContext } from './file-keys.ts';
 import { type FieldChanges, type KeysChange, KeysFault, type KeySource, type NewKeyFields } from './key-source.ts';
 import type { KeyRecord } from './principals.ts';
@@ -69,7 +69,7 @@ export class RedisKeys implements KeySource {
   readonly started: Promise<void>;
   readonly #context: KeysContext;
   readonly #redis: AccessRedis;
-  readonly #client: KeysClient;
+  readonly #client: RedisClient;
   readonly #subscription: { disconnect(): void };
   readonly #name: string;
   readonly #names: string;

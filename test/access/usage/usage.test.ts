@@ -2,20 +2,22 @@
 import assert from 'node:assert/strict';
 import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Store, StoreClient, StoreOutcome } from '../../../src/access/redis.ts';
+import type { RedisClient, Store, StoreOutcome } from '../../../src/access/redis.ts';
 import { RedisUsage } from '../../../src/access/usage/redis-usage.ts';
 import { LocalUsage, mergeRows, type NamedSums, type PendingReport } from '../../../src/access/usage/usage-store.ts';
 import { Usage } from '../../../src/access/usage/usage.ts';
 import type { RedisLink } from '../../../src/cache/redis/redis-link.ts';
 import { Journal } from '../../../src/metrics/index.ts';
-import { until } from '../../support/eventually.ts';
-import { anonymousOf, hit, planOf, principalOf, replica, type Replica, settle } from '../../support/limits.ts';
+import { eventually, until } from '../../support/eventually.ts';
+import { anonymousOf, hit, planOf, principalOf, replica, type Replica, settle, sharing } from '../../support/limits.ts';
 import { linkTo } from '../../support/redis-link.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 
+/** For tests that do not end it, each with names of its own. */
+const server = noRedis === false ? await redisServer({ after }) : undefined;
 const plan = planOf({ requests: 5 });
 const key = principalOf(plan);
 const lastDay = () => ({ fromMs: Date.now() - 86_400_000, toMs: Date.now() + 1, mostRows: 100 });
@@ -86,19 +88,13 @@ test('metrics are by plan, and by key only where that is wished', async (t) => {
 });
 
 test('two replicas report into one, and their usage is there after they have closed', { skip: noRedis }, async (t) => {
-  const { url } = await redisServer(t);
-  const target = { kind: 'single', url } as const;
-  const [one, other, third] = [
-    await replica(t, { target }),
-    await replica(t, { target }),
-    await replica(t, { target }),
-  ];
+  const [one, other, third] = await sharing(t, server!, 3);
   const wide = { ...key, plan: planOf({}) };
   for (const each of [one, other]) {
     settle(await each.ask(wide), { outcome: 'miss', upstreamMs: 7 });
     await each.limits.close();
   }
-  const { source, isComplete, rows } = await third.limits.usage.report(lastDay());
+  const { source, isComplete, rows } = await third!.limits.usage.report(lastDay());
   assert.deepEqual({ source, isComplete }, { source: 'redis', isComplete: true });
   const total = mergeRows(rows.map((row) => Object.assign(row, { hour: '' })));
   assert.deepEqual(withoutHour(total), [{ ...read, outcome: 'miss', requests: 2, cost: 5.4, bytes: 200, saved: 0 }]);
@@ -106,27 +102,23 @@ test('two replicas report into one, and their usage is there after they have clo
 
 test('while Redis is away no usage is lost, and the report is marked incomplete', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
-  const one = await replica(t, { target: { kind: 'single', url: server.url } });
+  const [one] = await sharing(t, server, 1);
   await server.kill();
   await use(one);
   const away = await one.limits.usage.report(lastDay());
   assert.deepEqual([away.source, away.isComplete], ['memory', false]);
   assert.equal(away.rows.length, 4);
   await server.start();
-  for (let tries = 0; tries < 500; tries += 1) {
-    const { source, rows } = await one.limits.usage.report(lastDay());
-    if (source === 'redis') {
-      assert.deepEqual(byName(withoutHour(rows)), byName(expected));
-      return;
-    }
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  assert.fail('Redis came back');
+  const back = await eventually(
+    () => one.limits.usage.report(lastDay()),
+    ({ source }) => source === 'redis',
+  );
+  assert.deepEqual(byName(withoutHour(back.rows)), byName(expected));
 });
 
 /** Runs every command, and loses the answers that `loses` selects. */
 function losing(link: RedisLink, loses: () => boolean): Store {
-  const write = async <T>(key: string, command: (client: StoreClient) => Promise<T>): Promise<StoreOutcome<T>> => {
+  const write = async <T>(key: string, command: (client: RedisClient) => Promise<T>): Promise<StoreOutcome<T>> => {
     const outcome = await link.write(key, command);
     return loses() ? { failure: 'timeout' } : outcome;
   };
@@ -134,12 +126,11 @@ function losing(link: RedisLink, loses: () => boolean): Store {
 }
 
 test('a report is idempotent: one whose answer is lost is added once', { skip: noRedis }, async (t) => {
-  const { url } = await redisServer(t);
-  const link = await linkTo(t, { url }, { timeoutMs: 2_000 });
+  const link = await linkTo(t, server!, { timeoutMs: 2_000 });
   let writes = 0;
   // A report is three commands: now one's answer is lost, now another's.
   const isLost = () => [1, 6, 10].includes((writes += 1) % 11);
-  const store = new RedisUsage(losing(link, isLost), 'lg');
+  const store = new RedisUsage(losing(link, isLost), 'losing');
   const usage = new Usage(store, () => undefined);
   t.after(() => usage.close());
   for (let round = 0; round < 10; round += 1) {
@@ -147,8 +138,7 @@ test('a report is idempotent: one whose answer is lost is added once', { skip: n
     await usage.report(lastDay());
   }
   for (let tries = 0; tries < 10; tries += 1) await usage.report(lastDay());
-  const reader = new RedisUsage(link, 'lg');
-  const rows = (await reader.read(lastDay())) ?? [];
+  const rows = (await new RedisUsage(link, 'losing').read(lastDay())) ?? [];
   assert.equal(
     rows.reduce((sum, { requests }) => sum + requests, 0),
     10,
@@ -165,14 +155,13 @@ function refusing(link: RedisLink, refuses: (key: string) => boolean): Store {
 }
 
 test('the days of a holder have every report, also one that came behind a later one', { skip: noRedis }, async (t) => {
-  const { url } = await redisServer(t);
-  const link = await linkTo(t, { url }, { timeoutMs: 2_000 });
+  const link = await linkTo(t, server!, { timeoutMs: 2_000 });
   let nowMs = Date.parse('2026-11-28T13:59:59Z');
   // The index of each hour is at a server of its own in a cluster.
   let away = 'T13';
   const store = new RedisUsage(
     refusing(link, (name) => away !== '' && name.endsWith(away)),
-    'lg',
+    'refusing',
   );
   const usage = new Usage(
     store,
@@ -196,10 +185,9 @@ test('the days of a holder have every report, also one that came behind a later 
 });
 
 test('Redis keeps the days of a month to the end of the next one', { skip: noRedis }, async (t) => {
-  const { url } = await redisServer(t);
-  const link = await linkTo(t, { url }, { timeoutMs: 2_000 });
+  const link = await linkTo(t, server!, { timeoutMs: 2_000 });
   const first = Date.parse('2026-12-01');
-  const store = new RedisUsage(link, 'lg');
+  const store = new RedisUsage(link, 'days');
   const usage = new Usage(
     store,
     () => undefined,
@@ -209,7 +197,7 @@ test('Redis keeps the days of a month to the end of the next one', { skip: noRed
   usage.add(key, hit, 1);
   await usage.report({ fromMs: first, toMs: first + 1, mostRows: 100 });
   const [redis] = link.servers('all');
-  const leftMs = await redis?.pttl('lg:usage:2026-12:["wallet-a","acme"]');
+  const leftMs = await redis?.pttl('days:usage:2026-12:["wallet-a","acme"]');
   assert.ok(Number(leftMs) > Date.parse('2027-02-01') - first, String(leftMs));
 });
 
