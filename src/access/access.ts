@@ -210,14 +210,15 @@ export class Access {
   /** Never throws. */
   #decideOn(found: Found, request: Request, match: Routed, known?: KnownKey): AdmittedRequest | LateAdmission {
     try {
-      const principal = this.#requirePrincipal(found, request, match);
+      const fault = this.#faultOf(found, request, match);
+      if (fault !== undefined || typeof found === 'string') return refusedBy(fault);
       const { operation } = match;
-      const address = this.#boundedAddress(principal, request);
-      if (match.route.charge === 'holder') return this.#limits.admitUncounted(principal, operation, address);
+      const address = this.#boundedAddress(found, request);
+      if (match.route.charge === 'holder') return this.#limits.admitUncounted(found, operation, address);
       const stop = new CancelToken();
-      const decision = this.#limits.admit(principal, operation, stop, address);
+      const decision = this.#limits.admit(found, operation, stop, address);
       if (decision instanceof AdmittedRequest) return decision;
-      if (decision instanceof GatewayError) throw decision;
+      if (decision instanceof GatewayError) return refusedBy(decision);
       return (response, ends) => {
         let isDecided = false;
         response.once('close', () => {
@@ -228,39 +229,33 @@ export class Access {
           if (late === undefined) return;
           if (late instanceof GatewayError) return ends.refuse(late);
           if (response.destroyed) return late.settle(response);
-          const fault = principal.plan.waitMs > 0 ? this.#faultSince(request, match, known) : undefined;
+          const fault = found.plan.waitMs > 0 ? this.#faultSince(request, match, known) : undefined;
           if (fault === undefined) return ends.serve(late);
           late.settleAtClose(response);
           ends.refuse(fault);
         });
       };
     } catch (error) {
-      return (_response, { refuse }) => refuse(error);
+      return refusedBy(error);
     }
   }
 
   /** The refusal of a request that has waited for its plan, because its key or a right of it was taken meanwhile. */
-  #faultSince(request: Request, match: Routed, known: KnownKey | undefined): unknown {
+  #faultSince(request: Request, match: Routed, known: KnownKey | undefined): GatewayError | undefined {
     const found = this.#find(request, known);
-    if (found === 'unverified') return undefined;
-    try {
-      this.#requirePrincipal(found, request, match);
-      return undefined;
-    } catch (error) {
-      return error;
-    }
+    return found === 'unverified' ? undefined : this.#faultOf(found, request, match);
   }
 
-  /** Throws `GatewayError` 400, 401, 403 or 503. */
-  #requirePrincipal(found: Found, request: Request, match: Routed): Principal {
+  /** 400, 401, 403 or 503, which is counted; `undefined`: the principal has the rights. */
+  #faultOf(found: Found, request: Request, match: Routed): GatewayError | undefined {
     if (typeof found === 'string') {
       this.#metrics.refused(found);
-      throw refusalOf(found, this.header, request.headers[this.header]);
+      return refusalOf(found, this.header, request.headers[this.header]);
     }
     const missing = this.#findMissing(found, request, match);
-    if (missing === undefined) return found;
+    if (missing === undefined) return undefined;
     this.#metrics.refused(missing, found.plan.name);
-    throw lacking(missing, match.operation);
+    return lacking(missing, match.operation);
   }
 
   #findMissing(principal: Principal, request: Request, { route, operation, read }: Routed): Right | undefined {
@@ -298,6 +293,10 @@ export class Access {
   #holdsCredential({ url = '' }: Request): boolean {
     return holdsKey(url) || (this.#tokens !== undefined && holdsToken(url));
   }
+}
+
+function refusedBy(error: unknown): LateAdmission {
+  return (_response, { refuse }) => refuse(error);
 }
 
 /** 403. `operation`: the request's. */

@@ -59,7 +59,7 @@ async function create(call: CommandCall): Promise<ExitCode> {
   if (found === undefined) made = parse(created, await askGateway(call, 'POST', '', key)).key;
   else {
     if (found.config !== undefined) checkPlan(key.plan, found.config);
-    made = await new KeysFileEditor(found.file).create(key);
+    made = await KeysFileEditor.create(found.file, key);
     if (found.config === undefined) call.terminal.error(`The plan is not checked without --config FILE.`);
   }
   const place = found?.file ?? 'the gateway';
@@ -80,7 +80,7 @@ function checkPlan(plan: string, { config, file }: GivenConfig): void {
 async function list(call: CommandCall): Promise<ExitCode> {
   const file = findFile(call)?.file;
   const { keys, problems } =
-    file === undefined ? parse(listed, await askGateway(call, 'GET')) : listOf(new KeysFileEditor(file).list());
+    file === undefined ? parse(listed, await askGateway(call, 'GET')) : listOf(KeysFileEditor.list(file));
   if (text(call, 'format') === 'json') call.terminal.out(JSON.stringify(keys, null, 2));
   else {
     const heads = ['NAME', 'TENANT', 'PLAN', 'OPERATIONS', 'ORIGINS', 'ADDRESSES', 'EXPIRES', 'SHA256'];
@@ -122,7 +122,7 @@ async function revoke(call: CommandCall): Promise<ExitCode> {
     call.terminal.out(`Revoked ${name}: the gateway refuses it.`);
     return 0;
   }
-  const { problems } = await new KeysFileEditor(file).revoke(name);
+  const { problems } = await KeysFileEditor.revoke(file, name);
   call.terminal.out(`Revoked ${name}: a running gateway refuses it within a second or two.`);
   reportWrong(call, textsOf(problems));
   return 0;
@@ -141,7 +141,7 @@ function textsOf(problems: readonly Problem[]): readonly string[] {
 
 type Listed = { readonly keys: readonly ReturnType<typeof describeKey>[]; readonly problems: readonly string[] };
 
-function listOf({ keys, problems }: ReturnType<KeysFileEditor['list']>): Listed {
+function listOf({ keys, problems }: ReturnType<typeof KeysFileEditor.list>): Listed {
   return { keys: keys.map(describeKey), problems: textsOf(problems) };
 }
 

@@ -210,39 +210,31 @@ async function editFile(file: string, edit: KeysEdit, { plans, isNew = false, ch
   return edited;
 }
 
-/** A keys file as the command edits it, without a gateway. */
-export class KeysFileEditor {
-  readonly #file: string;
-
-  constructor(file: string) {
-    this.#file = file;
-  }
-
+/** Keys files as the command edits them, without a gateway. */
+export const KeysFileEditor = {
   /** Throws ConfigError when there is no list of keys. */
-  list(): KeysFile {
-    return readKeysFile(WatchedFiles.read(this.#file), this.#file);
-  }
+  list: (file: string): KeysFile => readKeysFile(WatchedFiles.read(file), file),
 
   /** The new key, whose hash the file gets. Makes the file. Rejects with `KeysFault`, and with ConfigError for any faulty entry. */
-  async create(fields: KeyFields & { readonly name: string }): Promise<string> {
+  async create(file: string, fields: KeyFields & { readonly name: string }): Promise<string> {
     const { key, sha256 } = createKey();
     const { name, tenant, plan, ...rights } = fields;
-    await editFile(this.#file, addition({ name, tenant, plan, sha256, ...rights }, this.#file), {
+    await editFile(file, addition({ name, tenant, plan, sha256, ...rights }, file), {
       isNew: true,
       check: ({ problems }) => {
         if (problems.length > 0) throw new ConfigError(problems);
       },
     });
     return key;
-  }
+  },
 
   /** The file without the keys of the name. Rejects with `KeysFault`, and with ConfigError without a list of keys. */
-  async revoke(name: string): Promise<KeysFile> {
+  async revoke(file: string, name: string): Promise<KeysFile> {
     // A missing file has the message of a missing config.
-    WatchedFiles.read(this.#file);
-    return editFile(this.#file, removal(name, this.#file), { check: () => undefined });
-  }
-}
+    WatchedFiles.read(file);
+    return editFile(file, removal(name, file), { check: () => undefined });
+  },
+} as const;
 
 function hasPlans({ keys }: KeysFile, plans: ReadonlySet<string>): boolean {
   return keys.every(({ plan }) => plans.has(plan));

@@ -23,15 +23,7 @@ const maxCost = 1_000_000_000;
 
 /** The least cost of an operation: its charge before it is served. */
 export function leastCostOf(operation: AccessOperation, costs: Costs): number {
-  switch (operation) {
-    case 'read':
-    case 'view':
-      return Math.min(costs.hit, costs.miss);
-    case 'encode':
-    case 'submit':
-    case 'pass':
-      return costs[operation];
-  }
+  return operation === 'read' || operation === 'view' ? Math.min(costs.hit, costs.miss) : costs[operation];
 }
 
 /** The final cost, rounded to thousandths, and at least `leastCostOf`. */

@@ -1,12 +1,9 @@
 /** Counts as plain data: what counters in this process, in the primary and in Redis are asked, and reply. */
+import type { AccessConfig } from '../../config/index.ts';
 import { type CalendarDay, periods } from './calendar.ts';
 
 /** Quotas of a plan by calendar; absent ones do not limit. */
-export interface Quota {
-  readonly day?: number | undefined;
-  readonly month?: number | undefined;
-  readonly unit: 'requests' | 'cost';
-}
+export type Quota = NonNullable<AccessConfig['plans'][string]['quota']>;
 
 /** The bounds of a `Plan`, plain data for IPC; absent ones do not limit. */
 export interface Bounds {

@@ -118,16 +118,19 @@ end
  */
 export const admission = script(`${windows}${quotas}
 local bounds = {}
-local function bound(kind, state, limit, amount, part)
-  bounds[#bounds + 1] =
-    { kind = kind, state = state, limit = tonumber(limit), amount = tonumber(amount), part = tonumber(part) }
+-- The first letter of its name is that of its window.
+local function bound(name, state, limit, amount, part)
+  bounds[#bounds + 1] = {
+    name = name, kind = string.sub(name, 1, 1), state = state,
+    limit = tonumber(limit), amount = tonumber(amount), part = tonumber(part),
+  }
 end
 local state = read(KEYS[1])
 local ofAddress = tonumber(ARGV[10] or '-1') >= 0 and read(KEYS[4]) or {}
-bound('r', state, ARGV[2], 1, ARGV[1])
-bound('c', state, ARGV[3], ARGV[6], ARGV[1])
-bound('b', state, ARGV[4], 1, ${partMsOf(burstMs)})
-bound('a', ofAddress, ARGV[10] or '-1', 1, ARGV[11] or '1')
+bound('requests', state, ARGV[2], 1, ARGV[1])
+bound('cost', state, ARGV[3], ARGV[6], ARGV[1])
+bound('burst', state, ARGV[4], 1, ${partMsOf(burstMs)})
+bound('address', ofAddress, ARGV[10] or '-1', 1, ARGV[11] or '1')
 local most = tonumber(ARGV[5])
 local periods, units, epoch, isNew = {}, 0, '', false
 if ARGV[12] then
@@ -151,7 +154,7 @@ for _, it in ipairs(bounds) do
       part = part + 1
     end
     local free = (part + spans) * it.part - now
-    if it.used > enough and free > wait then over, wait = it.kind, free end
+    if it.used > enough and free > wait then over, wait = it.name, free end
   end
 end
 for index, it in ipairs(periods) do
@@ -161,7 +164,7 @@ for index, it in ipairs(periods) do
 end
 if most >= 0 then
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
-  if over == '' and redis.call('ZCARD', KEYS[2]) >= most then over = 'l' end
+  if over == '' and redis.call('ZCARD', KEYS[2]) >= most then over = 'concurrency' end
 end
 local isCounted = over == '' and ARGV[9] ~= '1'
 if isCounted then

@@ -4,7 +4,7 @@ import { runScript, type Store } from '../redis.ts';
 import { onceATurn, piecesOf, Rounds } from '../rounds.ts';
 import { type CalendarDay, periods } from './calendar.ts';
 import {
-  type BoundName,
+  boundNames,
   type BoundStanding,
   type Charge,
   type Counted,
@@ -115,17 +115,6 @@ export class RedisCounter {
   }
 }
 
-/** Bounds by their names in the scripts; others have their own. */
-const overNames: Readonly<Record<string, BoundName>> = {
-  r: 'requests',
-  c: 'cost',
-  b: 'burst',
-  l: 'concurrency',
-  a: 'address',
-  day: 'day',
-  month: 'month',
-};
-
 /** Bounds over time, in the order of the reply, which begins with `headLength` other parts. */
 const windowNames = ['requests', 'cost', 'burst', 'address'] as const;
 const headLength = 3;
@@ -155,7 +144,7 @@ function parseCount(
     claim.addStandings(standings);
   }
   if (isAdmitted === 1) return { isAdmitted: true, standings };
-  return { isAdmitted: false, over: overNames[over] ?? 'requests', freeInMs, standings };
+  return { isAdmitted: false, over: boundNames.find((name) => name === over) ?? 'requests', freeInMs, standings };
 }
 
 /** The names in Redis of one account: its windows, and the leases of its requests in flight. */

@@ -31,15 +31,6 @@ interface UsageReport {
   readonly rows: readonly UsageRow[];
 }
 
-/** Amounts of requests. */
-interface Amounts {
-  readonly requests: number;
-  /** Bytes of the answers' bodies. */
-  readonly bytes: number;
-  /** In the units of `access.costs`. */
-  readonly cost: number;
-}
-
 interface UsageEntry {
   readonly hour: string;
   readonly subject: UsageSubject;
@@ -233,23 +224,25 @@ export class Usage {
   }
 }
 
-/** The use of a day or month, such as `2026-11-28` or `2026-11`, also by outcome; absent ones had no request. */
+/**
+ * The use of a day or month, such as `2026-11-28` or `2026-11`, also by outcome; absent ones had no request. `bytes`: of the
+ * answers' bodies; `cost`: in the units of `access.costs`.
+ */
 function usageOf(period: string, days: readonly DaySums[]) {
-  const sums = days.flatMap((one) => one.sums);
-  const named = usageOutcomes.flatMap((outcome) => {
-    const own = sums.filter(([name]) => name === outcome).map(([, amounts]) => amounts);
-    return own.length === 0 ? [] : [[outcome, sumOf(own)] as const];
-  });
-  const outcomes: Readonly<Record<string, Amounts>> = Object.fromEntries(named);
-  return { period, ...sumOf(Object.values(outcomes)), outcomes };
-}
-
-function sumOf(all: readonly Amounts[]): Amounts {
-  const sum = { requests: 0, bytes: 0, cost: 0 };
-  for (const { requests, bytes, cost } of all) {
-    sum.requests += requests;
-    sum.bytes += bytes;
-    sum.cost = rounded(sum.cost + cost);
+  const sums = new UsageSums();
+  for (const day of days) sums.addAll(day.sums);
+  const named = new Map(sums.list);
+  const whole = { requests: 0, bytes: 0, cost: 0 };
+  const outcomes: Record<string, Readonly<typeof whole>> = {};
+  for (const outcome of usageOutcomes) {
+    const found = named.get(outcome);
+    if (found === undefined) continue;
+    const { requests, bytes } = found;
+    const cost = rounded(found.cost);
+    outcomes[outcome] = { requests, bytes, cost };
+    whole.requests += requests;
+    whole.bytes += bytes;
+    whole.cost = rounded(whole.cost + cost);
   }
-  return sum;
+  return { period, ...whole, outcomes };
 }
