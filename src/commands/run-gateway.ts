@@ -7,15 +7,7 @@ import { flushCompileCache } from 'node:module';
 import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
 import { inspectKeysFile } from '../access/index.ts';
-import {
-  ClientTls,
-  type Config,
-  ConfigError,
-  type LoadedConfig,
-  type Problem,
-  TlsPair,
-  WatchedFiles,
-} from '../config/index.ts';
+import { type Config, ConfigError, type LoadedConfig, type Problem, TlsFiles, WatchedFiles } from '../config/index.ts';
 import { GatewayLog, type GatewayOptions, type RunningGateway, startGateway } from '../gateway/index.ts';
 import { Tracer } from '../metrics/index.ts';
 import { type CommandCall, type ExitCode, type Terminal, formatTable } from './command.ts';
@@ -62,8 +54,8 @@ export async function runGateway(
   { terminal, announce, source, drainDelayMs = 0 }: RunOptions,
 ): Promise<ExitCode> {
   const stop = terminal.stopSignal();
-  const tls = TlsPair.check(loaded);
-  const files = ClientTls.check(loaded);
+  const tls = TlsFiles.check(loaded, 'listen');
+  const files = TlsFiles.check(loaded, 'servers');
   const broken = [...tls.problems, ...files.problems];
   if (broken.length > 0) throw new ConfigError(broken);
   const keys = inspectKeysFile(loaded);
@@ -128,7 +120,7 @@ function createReloading({ files, load }: ConfigSource, gateway: RunningGateway,
     let loaded: LoadedConfig;
     try {
       loaded = load();
-      const { problems } = ClientTls.check(loaded);
+      const { problems } = TlsFiles.check(loaded, 'servers');
       if (problems.length > 0) throw new ConfigError(problems);
     } catch (error) {
       const unread: Problem = { where: { kind: 'nowhere' }, path: [], message: String(error) };

@@ -2,32 +2,13 @@
  * TLS toward nodes and Redis: PEM files of the config, read, inspected, and read again when they change. Contents that
  * cannot be used are refused, and the ones before stay in use: a configured authority is never replaced by the public ones.
  */
-import { X509Certificate } from 'node:crypto';
-import { createSecureContext, type SecureContext } from 'node:tls';
 import type { ExpiringFile, FileTexts, Journal, Renewals } from '../metrics/index.ts';
-import type { ClientTlsConfig, Config } from './config.ts';
-import type { LoadedConfig } from './source/load.ts';
-import { ConfigError, type KeyPath, type Problem } from './source/problem.ts';
+import type { ClientTlsConfig } from './config.ts';
 import { WatchedFiles } from './source/watched-files.ts';
-import { expiryWarnings, inspectTlsPair, placeFaults, readPem, type TlsFault } from './tls-pair.ts';
+import { expiryWarnings, TlsFiles, type TlsMaterial } from './tls-files.ts';
 
-/** Options of a TLS connection. `servername`: asked for and checked; absent: the host of the address. */
-export interface TlsMaterial {
-  readonly secureContext: SecureContext;
-  readonly servername?: string;
-}
-
-interface InspectedClientTls {
-  /** Absent when there is a problem. */
-  readonly material?: TlsMaterial;
-  /** Unix time in ms. */
-  readonly expiries: ReadonlyMap<ExpiringFile, number>;
-  readonly problems: readonly TlsFault[];
-  readonly texts: FileTexts;
-  /** The files work, and servers refuse them, or fail their check, now or soon. */
-  readonly warnings: readonly string[];
-}
-
+/** In messages: the server is named beside it. */
+const section = 'tls';
 /** A certificate that is about to end is recorded at this interval. */
 const reminderMs = 3_600_000;
 
@@ -67,16 +48,10 @@ export class ClientTls {
     this.#journal = parts.journal;
     this.#now = parts.now ?? Date.now;
     this.#files = new WatchedFiles([config.ca, config.cert, config.key].filter((name) => name !== undefined));
-    const nowMs = this.#now();
-    const found = ClientTls.read(config, nowMs);
-    const texts = this.#renewals.files?.find(config);
-    const kept = texts && ClientTls.inspect(config, texts, nowMs);
-    const refusal = kept?.material && refusalOf(found, kept.expiries, nowMs);
-    const { material, expiries } = kept === undefined || refusal === undefined ? found : kept;
-    if (material === undefined) throw new Error(faultsOf(found.problems));
-    this.material = material;
-    this.#expiries = expiries;
-    this.#found = { texts: found.texts, refusal };
+    const { used, refusal } = TlsFiles.open(config, this.#renewals.files, this.#now(), section);
+    this.material = used.material;
+    this.#expiries = used.expiries;
+    this.#found = { texts: used.texts, refusal };
   }
 
   /**
@@ -100,10 +75,10 @@ export class ClientTls {
 
   #look(onChange: () => void): void {
     const nowMs = this.#now();
-    const next = ClientTls.read(this.#config, nowMs);
-    const refusal = refusalOf(next, this.#expiries, nowMs);
+    const next = TlsFiles.read(this.#config, nowMs, section);
+    const refusal = TlsFiles.refusalOf(next, this.#expiries, nowMs, section);
     if (next.material === undefined || refusal !== undefined) {
-      this.#renewals.refuse(this.#toward, 'files', refusal ?? faultsOf(next.problems));
+      this.#renewals.refuse(this.#toward, 'files', refusal ?? '');
       return;
     }
     this.material = next.material;
@@ -130,105 +105,6 @@ export class ClientTls {
 
   /** The material in the files now. Throws when they cannot be used. */
   static once(config: ClientTlsConfig): TlsMaterial {
-    const { material, problems } = ClientTls.read(config, Date.now());
-    if (material === undefined) throw new Error(faultsOf(problems));
-    return material;
-  }
-
-  /** Reads and inspects the files. Never throws, and quotes nothing of them. `nowMs`: Unix time. */
-  static read(config: ClientTlsConfig, nowMs: number, section = 'tls'): InspectedClientTls {
-    const { problems, ...texts } = readPem(config);
-    return ClientTls.inspect(config, texts, nowMs, section, problems);
-  }
-
-  /** Inspects the contents of the files. `problems`: of those that could not be read. */
-  static inspect(
-    config: ClientTlsConfig,
-    texts: FileTexts,
-    nowMs: number,
-    section = 'tls',
-    problems: TlsFault[] = [],
-  ): InspectedClientTls {
-    const { ca, cert, key } = texts;
-    const expiries = new Map<ExpiringFile, number>();
-    const warnings: string[] = [];
-    if (cert !== undefined && key !== undefined) {
-      const pair = inspectTlsPair({ cert, key }, nowMs, section);
-      problems.push(...pair.problems);
-      warnings.push(...pair.warnings);
-      if (pair.expiresMs !== undefined) expiries.set('cert', pair.expiresMs);
-    }
-    const caExpiresMs = ca === undefined ? undefined : lastExpiryOf(ca);
-    if (ca !== undefined && caExpiresMs === undefined)
-      problems.push({ at: 'ca', message: 'holds no certificates in PEM form' });
-    if (caExpiresMs !== undefined) {
-      expiries.set('ca', caExpiresMs);
-      warnings.push(...expiryWarnings(caExpiresMs, nowMs, `${section}.ca`));
-    }
-    if (problems.length > 0) return { expiries, problems, texts, warnings };
-    try {
-      const { serverName } = config;
-      const material = {
-        secureContext: createSecureContext({ ca, cert, key, minVersion: 'TLSv1.2' }),
-        ...(serverName === undefined ? {} : { servername: serverName }),
-      };
-      return { material, expiries, problems, texts, warnings };
-    } catch (error) {
-      const code = (error as NodeJS.ErrnoException).code ?? 'TLS refuses it';
-      const at = config.cert === undefined ? 'ca' : 'cert';
-      return { expiries, problems: [{ at, message: `cannot be used: ${code}` }], texts, warnings };
-    }
-  }
-
-  /** Problems and warnings about all files toward nodes and Redis. */
-  static check({ config, whereIs }: Pick<LoadedConfig, 'config' | 'whereIs'>): {
-    readonly problems: readonly Problem[];
-    readonly warnings: readonly string[];
-  } {
-    const nowMs = Date.now();
-    const inspected = sectionsOf(config).map(([path, tls]) => {
-      const { problems, warnings } = ClientTls.read(tls, nowMs, ConfigError.formatPath(path));
-      return { problems: placeFaults(problems, path, whereIs), warnings };
-    });
-    return {
-      problems: inspected.flatMap(({ problems }) => problems),
-      warnings: inspected.flatMap(({ warnings }) => warnings),
-    };
-  }
-}
-
-function sectionsOf({ upstreams, cache, access }: Config): readonly (readonly [KeyPath, ClientTlsConfig])[] {
-  const all: readonly (readonly [KeyPath, ClientTlsConfig | undefined])[] = [
-    ...upstreams.map(({ tls }, index) => [['upstreams', index, 'tls'], tls] as const),
-    [['cache', 'redis', 'tls'], cache.redis?.tls],
-    [['access', 'redis', 'tls'], access?.redis?.tls],
-  ];
-  return all.flatMap(([path, tls]) => (tls === undefined ? [] : [[path, tls] as const]));
-}
-
-/** Why these contents must not replace others, whose `expiries` these are; `undefined`: they may. */
-function refusalOf(
-  { material, problems, expiries: next, warnings }: InspectedClientTls,
-  expiries: InspectedClientTls['expiries'],
-  nowMs: number,
-): string | undefined {
-  if (material === undefined) return faultsOf(problems);
-  const isEnded = (ends: Iterable<number>): boolean => [...ends].some((expiresMs) => expiresMs <= nowMs);
-  // Expired ones must not replace valid ones.
-  return isEnded(next.values()) && !isEnded(expiries.values()) ? warnings.join('; ') : undefined;
-}
-
-function faultsOf(problems: readonly TlsFault[]): string {
-  return problems.map(({ at, message }) => `tls.${at}: ${message}`).join('; ');
-}
-
-/** End of the last certificate of a bundle to expire, Unix time in ms; `undefined`: one of them is unreadable. */
-function lastExpiryOf(bundle: string): number | undefined {
-  const texts = bundle.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
-  try {
-    const ends = texts.map((text) => new X509Certificate(text).validToDate.getTime());
-    return ends.length === 0 ? undefined : Math.max(...ends);
-  } catch {
-    return undefined;
+    return TlsFiles.open(config, undefined, Date.now(), section).used.material;
   }
 }

@@ -1,5 +1,5 @@
 /** The config: read from file, flags and variables, checked by its schema, with problems that name their place. */
-export { ClientTls, type TlsMaterial } from './client-tls.ts';
+export { ClientTls } from './client-tls.ts';
 export { compareConfigs } from './changes.ts';
 export {
   type AccessConfig,
@@ -17,4 +17,4 @@ export { type StalenessOverride, StalenessOverrides } from './schema/staleness-o
 export { type GivenSetting, loadConfig, type LoadedConfig, type LoadOptions } from './source/load.ts';
 export { ConfigError, type Problem } from './source/problem.ts';
 export { WatchedFiles } from './source/watched-files.ts';
-export { TlsPair } from './tls-pair.ts';
+export { TlsFiles, type TlsMaterial } from './tls-files.ts';

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test, type TestContext } from 'node:test';
+import { after, test, type TestContext } from 'node:test';
 import { Registry } from 'prom-client';
 import { ClientTls } from '../../src/config/client-tls.ts';
 import type { ClientTlsConfig } from '../../src/config/config.ts';
-import { inspectTlsPair, TlsPair } from '../../src/config/tls-pair.ts';
+import { TlsFiles } from '../../src/config/tls-files.ts';
 import { familiesOf, type FileTexts, Journal, Renewals, SharedFiles } from '../../src/metrics/index.ts';
 import { call } from '../commands/command-line.ts';
 import { until } from '../support/eventually.ts';
@@ -13,6 +13,7 @@ import { authority, replaceFiles } from '../support/tls.ts';
 import { configFile, oneUpstream } from './config-file.ts';
 
 const dayMs = 86_400_000;
+const ca = authority({ after });
 
 /** Files that are watched, at a clock of the test. `lines`: messages of the log. `shared`: with the other processes. */
 function opened(t: TestContext, config: ClientTlsConfig, shared?: SharedFiles, onChange: () => void = () => {}) {
@@ -36,37 +37,39 @@ function opened(t: TestContext, config: ClientTlsConfig, shared?: SharedFiles, o
   return { clock, lines, files, open, valueOf };
 }
 
-test('faults name file and key, and quote nothing', (t) => {
-  const ca = authority(t);
+test('faults name file and key, and quote nothing', () => {
   const [one, two] = [ca.certify('one'), ca.certify('two')];
   const wrong = join(ca.folder, 'wrong');
   writeFileSync(wrong, 'hush');
   const broken = join(ca.folder, 'broken');
   writeFileSync(broken, ca.ca.replace(/\n.{20}/, '\nhush'));
-  const table: readonly (readonly [ClientTlsConfig, string])[] = [
+  const noCert = 'cert: holds no certificate in PEM form';
+  const noKey = 'key: holds no private key in PEM form without a passphrase';
+  const table: readonly (readonly [ClientTlsConfig, ...faults: string[]])[] = [
     [{ ca: wrong }, 'ca: holds no certificates in PEM form'],
     [{ ca: broken }, 'ca: holds no certificates in PEM form'],
     [{ ca: `${wrong}2` }, `ca: cannot read ${wrong}2: there is no such file`],
     [{ cert: one.cert, key: two.key }, "key: is not the key of tls.cert's first certificate"],
-    [{ cert: one.cert, key: wrong }, 'key: holds no private key in PEM form without a passphrase'],
-    [{ cert: wrong, key: one.key }, 'cert: holds no certificate in PEM form'],
+    [{ cert: one.cert, key: wrong }, noKey],
+    [{ cert: wrong, key: one.key }, noCert],
+    [{ cert: one.key, key: one.key }, noCert],
+    [{ cert: wrong, key: wrong }, noCert, noKey],
   ];
-  for (const [config, fault] of table) {
-    const { material, problems } = ClientTls.read(config, Date.now());
+  for (const [config, ...faults] of table) {
+    const { material, problems } = TlsFiles.read(config, Date.now(), 'tls');
     const found = problems.map(({ at, message }) => `${at}: ${message}`);
-    assert.deepEqual([material, found], [undefined, [fault]]);
-    assert.throws(() => ClientTls.once(config), { message: `tls.${fault}` });
+    assert.deepEqual([material, found], [undefined, faults]);
+    assert.throws(() => ClientTls.once(config), { message: faults.map((fault) => `tls.${fault}`).join('; ') });
   }
 });
 
 test('the expiry is that of the certificate, and of the last authority to expire', (t) => {
-  const [ca, ended] = [authority(t), authority(t)];
-  const short = ended.certify('short', 3);
+  const short = authority(t).certify('short', 3);
   const bundle = join(ca.folder, 'bundle');
   // A certificate may stand for itself; it ends ahead of the root.
   writeFileSync(bundle, readFileSync(short.cert, 'utf8') + ca.ca);
   const { cert, key } = ca.certify('own', 5);
-  const { expiries, warnings } = ClientTls.read({ ca: bundle, cert, key }, Date.now());
+  const { expiries, warnings } = TlsFiles.read({ ca: bundle, cert, key }, Date.now(), 'tls');
   const days = [...expiries].map(([file, ms]) => [file, Math.round((ms - Date.now()) / dayMs)]);
   assert.deepEqual(days, [
     ['cert', 5],
@@ -80,7 +83,7 @@ test('the expiry is that of the certificate, and of the last authority to expire
 
 test('a certificate that ends is a line of the log each day of its last week, and one after its end', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] });
-  const { cert, key } = authority(t).certify('own', 9);
+  const { cert, key } = ca.certify('nine-days', 9);
   const { clock, lines } = opened(t, { cert, key });
   const hourMs = dayMs / 24;
   for (let day = 0; day < 10; day += 1) {
@@ -97,33 +100,29 @@ test('a certificate that ends is a line of the log each day of its last week, an
   assert.equal(lines.length, soon.length + ended.length);
 });
 
-test('ended files do not replace valid ones; other usable ones do', async (t) => {
-  const ca = authority(t);
-  const served = ca.certify('one');
+test('ended files replace ended ones, and no valid ones; other usable ones do', async (t) => {
+  const served = ca.certify('served', -1);
   let changes = 0;
   const config = { ca: ca.file, cert: served.cert, key: served.key };
   const { files, valueOf, lines } = opened(t, config, undefined, () => (changes += 1));
+  const replaced = async (days: number): Promise<void> => {
+    const before = changes;
+    replaceFiles(served, ca.certify('next', days));
+    await until(() => changes === before + 1);
+  };
+  await replaced(-1);
+  assert.notEqual(await valueOf('ledgergate_renewal_pending'), 1);
+  await replaced(30);
   const { material } = files;
   replaceFiles(served, ca.certify('ended', -1));
   await until(async () => (await valueOf('ledgergate_renewal_pending')) === 1);
   assert.equal(files.material, material);
   assert.match(lines.join(), /renewed credentials refused/);
-  replaceFiles(served, ca.certify('two', 20));
-  await until(() => changes === 1);
+  await replaced(20);
   assert.notEqual(files.material, material);
   assert.equal(await valueOf('ledgergate_renewal_pending'), 0);
   const expiresMs = ((await valueOf('ledgergate_client_certificate_expiry_timestamp_seconds')) ?? 0) * 1_000;
   assert.equal(Math.round((expiresMs - Date.now()) / dayMs), 20);
-});
-
-test('ended files replace ended ones', async (t) => {
-  const ca = authority(t);
-  const served = ca.certify('one', -1);
-  let changes = 0;
-  const { valueOf } = opened(t, { cert: served.cert, key: served.key }, undefined, () => (changes += 1));
-  replaceFiles(served, ca.certify('two', -1));
-  await until(() => changes === 1);
-  assert.notEqual(await valueOf('ledgergate_renewal_pending'), 1);
 });
 
 /** Contents that all processes have, as one of them has published them. */
@@ -133,7 +132,7 @@ function sharedFiles() {
 }
 
 test('contents of the other processes are those of the start alone: later ones of this process take their place', async (t) => {
-  const [first, second] = [authority(t), authority(t)];
+  const [first, second] = [ca, authority(t)];
   const file = join(first.folder, 'used');
   const put = (text: string): void => writeFileSync(file, text);
   const { all, joined } = sharedFiles();
@@ -160,8 +159,7 @@ test('contents of the other processes are those of the start alone: later ones o
 });
 
 test('a process that starts with ended files has the valid ones of the others, and publishes none', async (t) => {
-  const ca = authority(t);
-  const served = ca.certify('one', 20);
+  const served = ca.certify('twenty-days', 20);
   const config = { cert: served.cert, key: served.key };
   const { all, joined } = sharedFiles();
   opened(t, config, joined()).files.close();
@@ -174,75 +172,48 @@ test('a process that starts with ended files has the valid ones of the others, a
   assert.equal(all.length, 1);
 });
 
-function at(cert: string, key: string): readonly string[] {
-  return inspectTlsPair({ cert, key }, Date.now()).problems.map((problem) => `${problem.at}: ${problem.message}`);
-}
-
-test('a certificate and its key are a pair with an expiry', (t) => {
-  const files = authority(t).certify('a');
-  const { pair, expiresMs = 0, problems, warnings } = TlsPair.read(files, Date.now());
-  assert.deepEqual([problems, warnings], [[], []]);
-  assert.equal(pair?.cert, readFileSync(files.cert, 'utf8'));
-  assert.ok(Math.abs(expiresMs - Date.now() - 30 * dayMs) < dayMs / 24);
-});
-
-test('a fault names its file and quotes nothing of it', (t) => {
-  const ca = authority(t);
-  const one = ca.certify('one');
-  const text = { cert: readFileSync(one.cert, 'utf8'), key: readFileSync(one.key, 'utf8') };
-  const other = readFileSync(ca.certify('two').key, 'utf8');
-
-  assert.deepEqual(at('secret text', text.key), ['cert: holds no certificate in PEM form']);
-  assert.deepEqual(at(text.key, text.key), ['cert: holds no certificate in PEM form']);
-  assert.deepEqual(at(text.cert, 'secret text'), ['key: holds no private key in PEM form without a passphrase']);
-  assert.deepEqual(at(text.cert, other), ["key: is not the key of listen.tls.cert's first certificate"]);
-  assert.equal(at('', '').length, 2);
-});
-
-test('an expired, soon expired or not yet valid certificate is a warning', (t) => {
-  const files = authority(t).certify('a');
+test('an expired, soon expired or not yet valid certificate is a warning', () => {
+  const files = ca.certify('a');
   const warningAt = (days: number): string | undefined =>
-    TlsPair.read(files, Date.now() + days * dayMs).warnings.map((text) => text.replace(/ at \S+?Z/, ''))[0];
+    TlsFiles.read(files, Date.now() + days * dayMs, 'listen.tls').warnings.map((text) =>
+      text.replace(/ at \S+?Z/, ''),
+    )[0];
+  assert.equal(warningAt(0), undefined);
   assert.equal(warningAt(22), undefined);
   assert.equal(warningAt(24), 'listen.tls.cert expires, in less than 6 day(s)');
   assert.equal(warningAt(31), 'listen.tls.cert expired');
   assert.match(warningAt(-2) ?? '', /is not valid before/);
 });
 
-test('check reads the files relative to the config, and reports the place of a faulty one', async (t) => {
-  const ca = authority(t);
+/** Checks a config in the folder of the authority. `more`: in the section of TLS. */
+async function check(cert: string, more = '') {
+  const tls = `{ cert: ${cert}.crt, key: a.key${more} }`;
+  const file = join(ca.folder, 'ledgergate.yaml');
+  writeFileSync(file, `listen:\n  tls: ${tls}\n${oneUpstream}`);
+  return call(['check', file, '--offline']);
+}
+
+test('check reads the files relative to the config, and reports the place of a faulty one', async () => {
   ca.certify('a');
-  const check = async (tls: string) => {
-    const file = join(ca.folder, 'ledgergate.yaml');
-    writeFileSync(file, `listen:\n  tls: ${tls}\n${oneUpstream}`);
-    return call(['check', file, '--offline']);
-  };
-  assert.deepEqual(await check('{ cert: a.crt, key: a.key }').then(({ code }) => code), 0);
-  const missing = await check('{ cert: b.crt, key: a.key }');
+  assert.equal((await check('a')).code, 0);
+  const missing = await check('b');
   assert.equal(missing.code, 2);
   assert.match(missing.out, /ledgergate\.yaml:2:\d+: listen\.tls\.cert: cannot read .*b\.crt: there is no such file/);
-  ca.certify('soon', 3);
-  const soon = await check('{ cert: soon.crt, key: soon.key }');
+  ca.certify('a', 3);
+  const soon = await check('a');
   assert.equal(soon.code, 0);
   assert.match(soon.out, /warning: listen\.tls\.cert expires at/);
 });
 
-test('check refuses a cipher that OpenSSL lacks, and warns of a weak one', async (t) => {
-  const ca = authority(t);
+test('check refuses a cipher that OpenSSL lacks, and warns of a weak one', async () => {
   ca.certify('a');
-  const check = async (ciphers: string) => {
-    const file = join(ca.folder, 'ledgergate.yaml');
-    writeFileSync(file, `listen:\n  tls: { cert: a.crt, key: a.key, ciphers: ${ciphers} }\n${oneUpstream}`);
-    return call(['check', file, '--offline']);
-  };
-
-  const good = await check('[TLS_AES_128_GCM_SHA256, ECDHE-ECDSA-AES128-GCM-SHA256]');
+  const good = await check('a', ', ciphers: [TLS_AES_128_GCM_SHA256, ECDHE-ECDSA-AES128-GCM-SHA256]');
   assert.deepEqual([good.code, good.out.includes('warning')], [0, false]);
   for (const wrong of ['[AES]', '["HIGH:!aNULL"]', '[ECDHE-RSA-AES128-GCM-SHA256x]', '[]', 'HIGH']) {
-    const { code, out } = await check(wrong);
+    const { code, out } = await check('a', `, ciphers: ${wrong}`);
     assert.deepEqual([code, /ledgergate\.yaml:2:\d+: listen\.tls\.ciphers/.test(out)], [2, true], out);
   }
-  const weak = await check('[ECDHE-ECDSA-AES128-SHA, AES128-GCM-SHA256, AES128-SHA]');
+  const weak = await check('a', ', ciphers: [ECDHE-ECDSA-AES128-SHA, AES128-GCM-SHA256, AES128-SHA]');
   assert.equal(weak.code, 0);
   assert.deepEqual(weak.out.match(/(?<=warning: listen\.tls\.ciphers: ).*/g), [
     'ECDHE-ECDSA-AES128-SHA has no authenticated encryption',

@@ -1,6 +1,6 @@
 /** `check FILE`: checks the config, probes every upstream against it, inspects store, Redis and the keys of an issuer of tokens, and reports for people or programs. */
 import { inspectIssuer, inspectKeysFile } from '../../access/index.ts';
-import { ClientTls, ConfigError, type LoadedConfig, type Problem, TlsPair } from '../../config/index.ts';
+import { ConfigError, type LoadedConfig, type Problem, TlsFiles } from '../../config/index.ts';
 import { inspectNodes } from '../../upstream/index.ts';
 import { type CommandCall, type ExitCode, formatTable } from '../command.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from '../given-config.ts';
@@ -10,7 +10,7 @@ import { inspectStore } from './inspect-store.ts';
 /** 0 only when all is fine; 2: the config is wrong; 1: an upstream, Redis or the issuer is, or the certificate has expired. */
 export async function check(call: CommandCall): Promise<ExitCode> {
   const { loaded, problems } = tryLoad(call);
-  const files = loaded && ClientTls.check(loaded);
+  const files = loaded && TlsFiles.check(loaded, 'servers');
   // Without its authorities and certificates no server can be judged.
   const isOffline = call.given.has('offline') || files === undefined || files.problems.length > 0;
   const storeConfig = isOffline ? undefined : loaded?.config.cache.store;
@@ -21,7 +21,7 @@ export async function check(call: CommandCall): Promise<ExitCode> {
     storeConfig && inspectStore(storeConfig),
     jwt && inspectIssuer(jwt),
   ]);
-  const tls = loaded && TlsPair.check(loaded);
+  const tls = loaded && TlsFiles.check(loaded, 'listen');
   const found = [fleet, store, redis, issuer].flatMap((looked) => looked?.findings ?? []);
   const findings = found.map(({ path, message }): Problem => ({
     path,

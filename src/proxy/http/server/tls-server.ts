@@ -18,7 +18,7 @@ import {
 } from 'node:tls';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import { type Config, TlsPair, WatchedFiles } from '../../../config/index.ts';
+import { type Config, TlsFiles, WatchedFiles } from '../../../config/index.ts';
 import { GatewayError } from '../../../ledger/index.ts';
 import type { Journal, SharedFiles } from '../../../metrics/index.ts';
 import { createTlsMetrics } from '../http-metrics.ts';
@@ -29,8 +29,16 @@ import { H2Sessions } from './h2-sessions.ts';
 import { intercept } from './paced-input.ts';
 import type { TurnShares } from './turn-shares.ts';
 
+/** Certificate chain and private key, as PEM text. */
+type CertifiedKey = Readonly<Record<'cert' | 'key', string>>;
+
+type InspectedTls = ReturnType<typeof TlsFiles.read>;
+
+/** The section of the config, in messages. */
+const section = 'listen.tls';
+
 interface TlsListenerOptions {
-  readonly pair: TlsPair;
+  readonly pair: CertifiedKey;
   /** OpenSSL names, best first. */
   readonly ciphers: readonly string[];
   readonly times: ConnectionTimes;
@@ -83,12 +91,12 @@ export class TlsListener {
   }
 
   /** Replaces the certificate for new connections; open ones continue. */
-  setPair(pair: TlsPair): void {
+  setPair(pair: CertifiedKey): void {
     this.#tls.setSecureContext(this.#contextOf(pair));
   }
 
   /** Every pair sets all options: Node resets omitted ones to their defaults. */
-  #contextOf(pair: TlsPair): SecureContextOptions {
+  #contextOf(pair: CertifiedKey): SecureContextOptions {
     return { ...pair, minVersion: 'TLSv1.2', ciphers: this.#options.ciphers.join(':'), honorCipherOrder: true };
   }
 
@@ -233,18 +241,13 @@ export function createEncryption(
   shared: SharedFiles | undefined,
 ) {
   const files = new WatchedFiles([config.cert, config.key]);
-  const nowMs = Date.now();
-  const found = TlsPair.read(config, nowMs);
-  const texts = shared?.find(config);
-  const kept = texts && TlsPair.inspect(texts, nowMs);
-  const refusal = kept?.pair && refusalOf(found, kept.expiresMs, nowMs);
-  const first = kept === undefined || refusal === undefined ? found : kept;
-  if (first.pair === undefined) throw new Error(faultsOf(found).join('; '));
-  let pair: TlsPair = first.pair;
-  let expiresMs = first.expiresMs ?? NaN;
+  const { used, refusal } = TlsFiles.open(config, shared, Date.now(), section);
+  let pair = pairOf(used);
+  let { expiries } = used;
+  const expiresMs = (): number => expiries.get('cert') ?? NaN;
   /** The last logged reason of a refusal, logged once. */
   let refused: string | undefined;
-  const metrics = createTlsMetrics(registry, () => expiresMs);
+  const metrics = createTlsMetrics(registry, expiresMs);
   const listener = new TlsListener({
     pair,
     ciphers: config.ciphers,
@@ -258,7 +261,7 @@ export function createEncryption(
   return {
     listener,
     /** Expiry of the certificate in use, Unix time in ms. */
-    expiresMs: () => expiresMs,
+    expiresMs,
     /** Why the files, as they are now, are not in use; `undefined`: they are. */
     refused: () => refused,
     close: () => files.close(),
@@ -266,23 +269,24 @@ export function createEncryption(
 
   function look(): void {
     const nowMs = Date.now();
-    const next = TlsPair.read(config, nowMs);
-    const why = refusalOf(next, expiresMs, nowMs);
-    if (next.pair?.cert === pair.cert && next.pair.key === pair.key) refused = undefined;
-    else if (next.pair === undefined || why !== undefined) refuse(why ?? '');
-    else take(next.pair, next.expiresMs ?? NaN, next.warnings);
+    const next = TlsFiles.read(config, nowMs, section);
+    const why = TlsFiles.refusalOf(next, expiries, nowMs, section);
+    const { cert, key } = pairOf(next);
+    if (next.material !== undefined && cert === pair.cert && key === pair.key) refused = undefined;
+    else if (why !== undefined) refuse(why);
+    else take(next);
   }
 
-  function take(nextPair: TlsPair, nextExpiresMs: number, warnings: readonly string[]): void {
-    pair = nextPair;
-    expiresMs = nextExpiresMs;
+  function take(next: InspectedTls): void {
+    pair = pairOf(next);
+    ({ expiries } = next);
     refused = undefined;
     listener.setPair(pair);
     shared?.keep(config, pair);
     metrics.reloaded('ok');
-    const expires = new Date(expiresMs).toISOString();
+    const expires = new Date(expiresMs()).toISOString();
     journal.record('certificate', { expires }, 'certificate reloaded: new connections use it');
-    for (const warning of warnings) log.warn(warning);
+    for (const warning of next.warnings) log.warn(warning);
   }
 
   function refuse(why: string): void {
@@ -293,13 +297,6 @@ export function createEncryption(
   }
 }
 
-/** Why these contents must not replace others, which end at `expiresMs`; `undefined`: they may. */
-function refusalOf(next: ReturnType<typeof TlsPair.read>, expiresMs = NaN, nowMs: number): string | undefined {
-  // An expired certificate must not replace a valid one.
-  const isWorse = (next.expiresMs ?? NaN) <= nowMs && expiresMs > nowMs;
-  return next.pair === undefined || isWorse ? [...faultsOf(next), ...next.warnings].join('; ') : undefined;
-}
-
-function faultsOf({ problems }: ReturnType<typeof TlsPair.read>): readonly string[] {
-  return problems.map(({ at, message }) => `listen.tls.${at}: ${message}`);
+function pairOf({ texts: { cert = '', key = '' } }: InspectedTls): CertifiedKey {
+  return { cert, key };
 }
