@@ -26,6 +26,7 @@ export function findContradictions(root: unknown, positions: Positions): readonl
   const read: ReadValue = (path) => findValue(root, path) ?? findValue(defaults, path);
   // The reported key is one that was written: the other may be a default.
   const given = (path: KeyPath, other: KeyPath): KeyPath => (positions.findValue(path) === undefined ? other : path);
+  const nodes = listAt(read, ['upstreams']).map((_, index): KeyPath => ['upstreams', index]);
   const contradictions = [
     ...longerThanDeadline(['upstream', 'timeout'], read, given),
     ...longerThanDeadline(['latest', 'waitForVersion'], read, given),
@@ -33,15 +34,14 @@ export function findContradictions(root: unknown, positions: Positions): readonl
     ...repeatedNames(read, ['upstreams']),
     ...repeatedNames(read, ['operations', 'tokens']),
     ...reservedOperators(read),
-    ...ownAddress(read),
-    ...discoveredAddresses(read),
+    ...nodes.flatMap((path) => addressFaults(read, path)),
     ...redisServers(read, ['cache', 'redis']),
     ...redisServers(read, ['access', 'redis']),
-    ...clientTls(read),
+    ...[...nodes, ['cache', 'redis'], ['access', 'redis']].flatMap((path) => halfPair(read, path)),
     ...overrideKeys(root),
     ...missingSqlite(read),
     ...access(root),
-    ...credentialNames(read),
+    ...[...nodes, ['tracing']].flatMap((path) => credentialNames(read, path)),
   ];
   return contradictions.map(({ path, message, atKey }) => ({
     where: atKey === true ? positions.ofKey(path) : positions.ofValue(path),
@@ -93,29 +93,24 @@ function reservedOperators(read: ReadValue): readonly Contradiction[] {
   });
 }
 
-/** An upstream that is the gateway itself would loop every miss. */
-function ownAddress(read: ReadValue): readonly Contradiction[] {
-  const port = read(['listen', 'port']);
-  return upstreamsOf(read).flatMap((upstream, index) => {
-    const text = findValue(upstream, ['url']);
-    if (typeof text !== 'string' || !URL.canParse(text)) return [];
-    const url = new URL(text);
-    const upstreamPort = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
-    const host = url.hostname.replace(/^\[|\]$/g, '');
-    if (upstreamPort !== port || !isLocal(host) || !sameHost(host, read(['listen', 'host']))) return [];
+/** Of the address of an upstream: one that is the gateway itself would loop every miss, and TLS and DNS need their kinds. */
+function addressFaults(read: ReadValue, path: KeyPath): readonly Contradiction[] {
+  const [text, discover, tls] = ['url', 'discover', 'tls'].map((key) => read([...path, key]));
+  if (typeof text !== 'string') return [];
+  const faults: Contradiction[] = [];
+  if (isMapping(tls) && text.startsWith('http://'))
+    faults.push({ path: [...path, 'tls'], message: 'needs an address that begins with https://', atKey: true });
+  if (!URL.canParse(text)) return faults;
+  const url = new URL(text);
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  if (discover === 'dns' && isIP(host) !== 0)
+    faults.push({ path: [...path, 'discover'], message: 'needs a host name in url, not an address' });
+  const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
+  if (port === read(['listen', 'port']) && isLocal(host) && sameHost(host, read(['listen', 'host']))) {
     const message = `is the gateway's own address: listen.port is ${port}, too (give the gateway another port)`;
-    return [{ path: ['upstreams', index, 'url'], message }];
-  });
-}
-
-/** An address has no other addresses to find. */
-function discoveredAddresses(read: ReadValue): readonly Contradiction[] {
-  return upstreamsOf(read).flatMap((upstream, index) => {
-    const [text, discover] = [findValue(upstream, ['url']), findValue(upstream, ['discover'])];
-    if (discover !== 'dns' || typeof text !== 'string' || !URL.canParse(text)) return [];
-    if (isIP(new URL(text).hostname.replace(/^\[|\]$/g, '')) === 0) return [];
-    return [{ path: ['upstreams', index, 'discover'], message: 'needs a host name in url, not an address' }];
-  });
+    faults.push({ path: [...path, 'url'], message });
+  }
+  return faults;
 }
 
 /** A Node built or started without SQLite cannot load the store. */
@@ -140,22 +135,13 @@ function redisServers(read: ReadValue, path: KeyPath): readonly Contradiction[] 
   return [{ path: [...path, 'tls'], message: 'needs addresses that begin with rediss://', atKey: true }];
 }
 
-/** TLS toward nodes and Redis: a pair is whole, and the node's address is of TLS. */
-function clientTls(read: ReadValue): readonly Contradiction[] {
-  const nodes = upstreamsOf(read).map((_, index): KeyPath => ['upstreams', index]);
-  const plain = nodes.flatMap((path): readonly Contradiction[] => {
-    const [url, tls] = [read([...path, 'url']), read([...path, 'tls'])];
-    if (!isMapping(tls) || typeof url !== 'string' || !url.startsWith('http://')) return [];
-    return [{ path: [...path, 'tls'], message: 'needs an address that begins with https://', atKey: true }];
-  });
-  const halves = [...nodes, ['cache', 'redis'], ['access', 'redis']].flatMap((path): readonly Contradiction[] => {
-    const place = [...path, 'tls'];
-    const has = (key: string): boolean => read([...place, key]) !== undefined;
-    if (has('cert') === has('key')) return [];
-    const [given, other] = has('cert') ? ['cert', 'key'] : ['key', 'cert'];
-    return [{ path: [...place, given], message: `needs ${other}: a certificate and its key are a pair`, atKey: true }];
-  });
-  return [...plain, ...halves];
+/** TLS toward a node or Redis: a certificate without its key, or a key without its certificate. */
+function halfPair(read: ReadValue, path: KeyPath): readonly Contradiction[] {
+  const has = (key: string): boolean => read([...path, 'tls', key]) !== undefined;
+  if (has('cert') === has('key')) return [];
+  const [given, other] = has('cert') ? ['cert', 'key'] : ['key', 'cert'];
+  const message = `needs ${other}: a certificate and its key are a pair`;
+  return [{ path: [...path, 'tls', given], message, atKey: true }];
 }
 
 function overrideKeys(root: unknown): readonly Contradiction[] {
@@ -196,26 +182,18 @@ function access(root: unknown): readonly Contradiction[] {
 }
 
 /** Two spellings of one name are one header; reserved names have another meaning to node and collector. */
-function credentialNames(read: ReadValue): readonly Contradiction[] {
-  const nodes = upstreamsOf(read).map((_, index): KeyPath => ['upstreams', index]);
-  return [...nodes, ['tracing']].flatMap((place) => {
-    const headers = read([...place, 'headers']);
-    const names = isMapping(headers) ? Object.keys(headers) : [];
-    const seen = new Set<string>();
-    return names.flatMap((name) => {
-      const isSecond = seen.has(name.toLowerCase());
-      seen.add(name.toLowerCase());
-      if (!isSecond && isFitForCredentials(name)) return [];
-      const message = isSecond
-        ? 'the header is given twice'
-        : 'is no header for a credential: the gateway writes it itself';
-      return [{ path: [...place, 'headers', name], message, atKey: true }];
-    });
+function credentialNames(read: ReadValue, path: KeyPath): readonly Contradiction[] {
+  const headers = read([...path, 'headers']);
+  const seen = new Set<string>();
+  return Object.keys(isMapping(headers) ? headers : {}).flatMap((name) => {
+    const isSecond = seen.has(name.toLowerCase());
+    seen.add(name.toLowerCase());
+    if (!isSecond && isFitForCredentials(name)) return [];
+    const message = isSecond
+      ? 'the header is given twice'
+      : 'is no header for a credential: the gateway writes it itself';
+    return [{ path: [...path, 'headers', name], message, atKey: true }];
   });
-}
-
-function upstreamsOf(read: ReadValue): readonly unknown[] {
-  return listAt(read, ['upstreams']);
 }
 
 function listAt(read: ReadValue, path: KeyPath): readonly unknown[] {
