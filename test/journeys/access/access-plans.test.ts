@@ -3,43 +3,22 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { Agent, request } from 'undici';
-import type { AccessConfig, Config } from '../../../src/config/config.ts';
-import { delayProxy } from '../../support/delay-proxy.ts';
 import { EventReader, testStreams } from '../../support/event-reader.ts';
 import { eventually, until } from '../../support/eventually.ts';
-import { type LogLine, type TestGateway, nodeAndGateway } from '../../support/gateway.ts';
-import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { type LogLine, nodeAndGateway } from '../../support/gateway.ts';
+import { bearer, keyedGateway, path, replan } from '../../support/keyed-gateway.ts';
+import { accessConfig, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 import { encodeRequest, submission } from '../../support/submission.ts';
 import { authority } from '../../support/tls.ts';
 
-const path = '/accounts/0x1/module/coin?ledger_version=5';
-
-async function statusOf(gateway: TestGateway, { text }: TestKey): Promise<number> {
-  return (await gateway.get(path, { authorization: `Bearer ${text}` })).status;
-}
-
-/** Applies a config with these plans; resolves to the outcome. */
-async function replan(
-  gateway: TestGateway,
-  plans: Record<string, AccessConfig['plans'][string]>,
-): Promise<string | undefined> {
-  const { access, ...config } = gateway.reloads.config;
-  assert.ok(access);
-  await gateway.reloads.take({ ...config, access: { ...access, plans } });
-  return gateway.reloads.status?.result;
-}
-
 test('keys of a plan that the config does not have yet are accepted once it has it', async (t) => {
   const [stays, goes, comes] = [testKey('stays'), testKey('goes'), testKey('comes', { plan: 'gold' })];
-  const file = keysFile(t, [stays, goes]);
-  const access = accessConfig({ keys: { file: file.path, redis: false } });
-  const { gateway } = await nodeAndGateway(t, { access });
+  const { file, gateway, statusOf } = await keyedGateway(t, [stays, goes]);
   const failed = () => gateway.metric('ledgergate_keys_reloads_total{source="file",result="failed"}');
 
   file.write([stays, comes]);
   await eventually(failed, (count) => count === 1);
-  const statuses = () => Promise.all([stays, goes, comes].map((key) => statusOf(gateway, key)));
+  const statuses = () => Promise.all([stays, goes, comes].map(statusOf));
   assert.deepEqual(await statuses(), [200, 401, 401]);
 
   assert.equal(await replan(gateway, { free: planConfig(), gold: planConfig() }), 'applied');
@@ -48,42 +27,18 @@ test('keys of a plan that the config does not have yet are accepted once it has 
 
 test('a config without a plan that keys of the file are of is refused, and nothing of it is applied', async (t) => {
   const key = testKey('a');
-  const file = keysFile(t, [key]);
-  const access = accessConfig({ keys: { file: file.path, redis: false } });
   const lines: LogLine[] = [];
-  const { gateway } = await nodeAndGateway(t, { access, onLog: (line) => lines.push(line) });
+  const { file, gateway, statusOf } = await keyedGateway(t, [key], {}, lines);
 
   assert.equal(await replan(gateway, { gold: planConfig() }), 'refused');
-  assert.equal(await statusOf(gateway, key), 200);
+  assert.equal(await statusOf(key), 200);
   const told = lines.find(({ level }) => level === 50);
   assert.match(String(told?.['cause']), /keys\.yaml:2:\d+: keys\[0\]\.plan: there is no such plan in access\.plans/);
 
   // Both at once, in either order.
   file.write([{ ...key, entry: { ...key.entry, plan: 'gold' } }]);
   assert.equal(await replan(gateway, { gold: planConfig() }), 'applied');
-  assert.equal(await statusOf(gateway, key), 200);
-});
-
-test('the time-out of Redis may change, for limits as well', { skip: noRedis }, async (t) => {
-  const redis = await redisServer(t);
-  const proxy = await delayProxy(t, Number(new URL(redis.url).port));
-  const target = { kind: 'single', url: `redis://127.0.0.1:${proxy.port}` } as const;
-  const shared = { target, keyPrefix: 'lg', timeoutMs: 2_000, ttlMs: 10_000 };
-  const { gateway } = await nodeAndGateway(t, {
-    config: { cache: { memory: { maxBytes: 1e7 }, redis: shared } },
-    access: accessConfig({ anonymous: 'free', plans: { free: planConfig({ requests: 1_000 }) } }),
-  });
-  const fallback = () => gateway.metric('ledgergate_limits_fallback_total{choice="local"}');
-  await gateway.get(path);
-  assert.equal(await fallback(), 0);
-
-  proxy.delayMs = 200;
-  await gateway.get(path);
-  assert.equal(await fallback(), 0);
-  const config = gateway.reloads.config;
-  await gateway.reloads.take({ ...config, cache: { ...config.cache, redis: { ...shared, timeoutMs: 20 } } });
-  await gateway.get(path);
-  assert.equal(await fallback(), 1);
+  assert.equal(await statusOf(key), 200);
 });
 
 // A plan's `concurrency` counts work at nodes, also of clients that have hung up.
@@ -179,40 +134,33 @@ interface Client {
   /** Address of its connections. Default 127.0.0.1. */
   readonly from?: string;
   readonly forwarded?: string;
-  readonly version?: number;
 }
-
-type Extra = Partial<AccessConfig> & {
-  readonly config?: { readonly [Part in 'listen' | 'cache']?: Partial<Config[Part]> };
-};
 
 /** A gateway before one node, and its clients at addresses of this machine. */
 async function keyed(
   t: TestContext,
   keys: readonly TestKey[],
-  { config, ...more }: Extra = {},
+  more: Parameters<typeof keyedGateway>[2] = {},
   agent: Agent.Options = {},
 ) {
-  const file = keysFile(t, keys);
-  const access = accessConfig({ keys: { file: file.path, redis: false }, ...more });
-  const { node, gateway } = await nodeAndGateway(t, { access, ...(config && { config }) });
+  const world = await keyedGateway(t, keys, more);
+  const { gateway } = world;
   const agents = new Map<string, Agent>();
   t.after(() => Promise.all([...agents.values()].map((one) => one.destroy())));
   const scheme = agent.connect === undefined ? 'http' : 'https';
-  const ask = async ({ text }: TestKey, { from = '127.0.0.1', forwarded, version = 5 }: Client = {}) => {
+  const ask = async (key: TestKey, { from = '127.0.0.1', forwarded }: Client = {}) => {
     const known = agents.get(from) ?? new Agent({ ...agent, localAddress: from });
     agents.set(from, known);
     const host = from.includes(':') ? '[::1]' : '127.0.0.1';
-    const path = `/v1/accounts/0x1/module/coin?ledger_version=${version}`;
-    const { statusCode, body } = await request(`${scheme}://${host}:${gateway.port}${path}`, {
+    const { statusCode, body } = await request(`${scheme}://${host}:${gateway.port}/v1${path}`, {
       dispatcher: known,
-      headers: { authorization: `Bearer ${text}`, ...(forwarded !== undefined && { 'x-forwarded-for': forwarded }) },
+      headers: { ...bearer(key), ...(forwarded !== undefined && { 'x-forwarded-for': forwarded }) },
     });
     const answer = await body.text();
     if (statusCode !== 200) assert.equal(JSON.parse(answer).error_code, 'api_disabled', answer);
     return statusCode;
   };
-  return { node, file, gateway, ask };
+  return { ...world, ask };
 }
 
 test('a key works from its addresses alone, for misses and for hits, and elsewhere no node is asked', async (t) => {
@@ -291,8 +239,7 @@ testStreams(
   async (t, track) => {
     const [moves, stays] = [testKey('moves'), testKey('stays', { addresses: ['127.0.0.0/8'] })];
     const { file, gateway, ask } = await keyed(t, [moves, stays]);
-    const open = ({ text }: TestKey) =>
-      track(EventReader.open(`${gateway.url}/transactions?start=890`, { authorization: `Bearer ${text}` }));
+    const open = (key: TestKey) => track(EventReader.open(`${gateway.url}/transactions?start=890`, bearer(key)));
     const streams = [await open(moves), await open(stays)];
     assert.deepEqual([await ask(moves), await ask(stays)], [200, 200]);
 

@@ -13,11 +13,11 @@ import { EventReader, testStreams } from '../../support/event-reader.ts';
 import { until, eventually } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { testGateway, nodeAndGateway, fetchReply, statusesOf } from '../../support/gateway.ts';
-import { accessConfig, planConfig, keysFile, testKey, type TestKey } from '../../support/keys.ts';
+import { bearer, keyedGateway, path } from '../../support/keyed-gateway.ts';
+import { accessConfig, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { submission } from '../../support/submission.ts';
 
-const path = '/accounts/0x1/module/coin?ledger_version=5';
 const view = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],"arguments":[]}';
 
 type Admit = PlanLimits['admit'];
@@ -274,12 +274,11 @@ const changed = ({ text, entry }: TestKey, more: TestKey['entry']): TestKey => (
   entry: { ...entry, ...more },
 });
 
-async function keyedGateway(t: TestContext, track: Track, keys: readonly TestKey[], more: Partial<AccessConfig> = {}) {
-  const file = keysFile(t, keys);
-  const access = accessConfig({ keys: { file: file.path, redis: false }, ...more });
-  const { node, gateway } = await nodeAndGateway(t, { access });
-  const open = ({ text }: TestKey, headers: Record<string, string> = {}) =>
-    track(EventReader.open(`${gateway.url}/transactions?start=890`, { authorization: `Bearer ${text}`, ...headers }));
+/** A gateway with keys, and its streams. */
+async function streaming(t: TestContext, track: Track, keys: readonly TestKey[], plans?: AccessConfig['plans']) {
+  const { node, file, gateway } = await keyedGateway(t, keys, plans && { plans });
+  const open = (key: TestKey, headers: Record<string, string> = {}) =>
+    track(EventReader.open(`${gateway.url}/transactions?start=890`, { ...bearer(key), ...headers }));
   const closed = (reason: string) =>
     gateway.metric(`ledgergate_streams_closed_total{kind="transactions",reason="${reason}"}`);
   return { node, file, gateway, open, closed };
@@ -288,7 +287,7 @@ async function keyedGateway(t: TestContext, track: Track, keys: readonly TestKey
 testStreams('a plan bounds the streams of a tenant, and an ended one makes room', async (t, track) => {
   const [one, other] = [testKey('one', { tenant: 'acme' }), testKey('other', { tenant: 'acme' })];
   const plans = { free: planConfig({ streams: 2, requests: 100 }) };
-  const { gateway, open } = await keyedGateway(t, track, [one, other], { plans });
+  const { gateway, open } = await streaming(t, track, [one, other], plans);
   const streams = [await open(one), await open(other)];
   assert.deepEqual(statusesOf(streams), [200, 200]);
   assert.match(streams[0]?.headers['ratelimit'] as string, /^"requests";r=99/);
@@ -311,7 +310,7 @@ testStreams(
   async (t, track) => {
     const [stays, goes, narrowed] = [testKey('stays'), testKey('goes'), testKey('narrowed')];
     const late = testKey('late');
-    const { file, open, closed } = await keyedGateway(t, track, [stays, goes, narrowed, late]);
+    const { file, open, closed } = await streaming(t, track, [stays, goes, narrowed, late]);
     const streams = [await open(stays), await open(goes), await open(narrowed), await open(late)];
     assert.deepEqual(statusesOf(streams), [200, 200, 200, 200]);
     const expires = new Date(Date.now() + 500).toISOString();
@@ -326,7 +325,7 @@ testStreams(
 testStreams('a stream needs the origin of its key, and ends when the key has lost it', async (t, track) => {
   const [own, foreign] = ['https://wallet.example', 'https://other.example'];
   const key = testKey('page', { origins: [own] });
-  const { file, open, closed } = await keyedGateway(t, track, [key]);
+  const { file, open, closed } = await streaming(t, track, [key]);
   assert.equal((await open(key, { origin: foreign })).status, 403);
   const stream = await open(key, { origin: own });
   assert.equal(stream.status, 200);
@@ -338,7 +337,7 @@ testStreams('a stream needs the origin of its key, and ends when the key has los
 
 testStreams('bytes of a stream are usage of its key', async (t, track) => {
   const key = testKey('reader');
-  const { gateway, open } = await keyedGateway(t, track, [key]);
+  const { gateway, open } = await streaming(t, track, [key]);
   const stream = await open(key);
   await stream.shows('id: 900\n');
   const usage = async (): Promise<{ requests: number; bytes: number }> => {
@@ -355,7 +354,7 @@ testStreams('bytes of a stream are usage of its key', async (t, track) => {
 testStreams('an open stream is charged to the plan that its key has by now', async (t, track) => {
   const key = testKey('moved');
   const plans = { free: planConfig({ requests: 100 }), slow: planConfig({ requests: 100 }) };
-  const { node, file, gateway, open } = await keyedGateway(t, track, [key], { plans });
+  const { node, file, gateway, open } = await streaming(t, track, [key], plans);
   const stream = await open(key);
   await stream.shows('id: 900\n');
   const plansOf = async (): Promise<ReadonlySet<string>> => {

@@ -1,21 +1,16 @@
 // Requests with a key and without one, and the refusals.
 import assert from 'node:assert/strict';
-import { closeSync, mkdirSync, openSync, renameSync, symlinkSync, writeFileSync, writeSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { renameSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { hashKey } from '../../../src/access/keys/principals.ts';
-import type { AccessConfig } from '../../../src/config/config.ts';
 import { eventually, until } from '../../support/eventually.ts';
-import { type LogLine, nodeAndGateway, type Reply, type TestGatewayOptions } from '../../support/gateway.ts';
+import { type LogLine, nodeAndGateway, type Reply } from '../../support/gateway.ts';
+import { bearer, keyedGateway, path, replan } from '../../support/keyed-gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 import { exchangeRaw } from '../../support/raw-http.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import { submission } from '../../support/submission.ts';
-
-const path = '/accounts/0x1/module/coin?ledger_version=5';
-const bearer = (key: string): Record<string, string> => ({ authorization: `Bearer ${key}` });
 
 const challenge = 'Bearer realm="ledgergate"';
 const wrongKey = `${challenge}, error="invalid_token"`;
@@ -30,27 +25,13 @@ function assertRefused(reply: Reply, status: number, code: string, told = challe
   assert.equal(reply.headers['www-authenticate'], status === 401 ? told : undefined);
 }
 
-/** A gateway before one node, with a file of keys. */
-async function keyed(
-  t: TestContext,
-  keys: readonly TestKey[],
-  { config, ...access }: Partial<AccessConfig> & Pick<TestGatewayOptions, 'config'> = {},
-) {
-  const file = keysFile(t, keys);
+/** A gateway with keys, and the lines of its log. */
+async function keyed(t: TestContext, keys: readonly TestKey[], more: Parameters<typeof keyedGateway>[2] = {}) {
   const lines: LogLine[] = [];
-  const { node, gateway } = await nodeAndGateway(t, {
-    access: accessConfig({ keys: { file: file.path, redis: false }, ...access }),
-    ...(config && { config }),
-    onLog: (line) => lines.push(line),
-  });
-  const statusOf = async ({ text }: TestKey) => (await gateway.get(path, bearer(text))).status;
+  const world = await keyedGateway(t, keys, more, lines);
   /** Asks until the key has the status. */
-  const eventuallyIs = (key: TestKey, status: number) =>
-    eventually(
-      () => statusOf(key),
-      (now) => now === status,
-    );
-  return { node, file, lines, gateway, statusOf, eventuallyIs };
+  const eventuallyIs = (key: TestKey, status: number) => until(async () => (await world.statusOf(key)) === status);
+  return { ...world, lines, eventuallyIs };
 }
 
 /** Keys as Redis has them. */
@@ -177,45 +158,6 @@ test('a wrong entry is refused alone: a revocation and a new key beside it are i
   assert.doesNotMatch(JSON.stringify(lines), /lgk_/);
 });
 
-test('a file that is written in many steps is read when it is whole', async (t) => {
-  const keys = Array.from({ length: 30 }, (_, index) => testKey(`key-${index}`));
-  const { file, gateway, eventuallyIs } = await keyed(t, []);
-  const lines = keys.map(({ entry }) => `  - ${JSON.stringify(entry)}\n`);
-  const descriptor = openSync(file.path, 'w');
-  t.after(() => closeSync(descriptor));
-  writeSync(descriptor, 'keys:\n');
-  for (const line of lines) {
-    writeSync(descriptor, line);
-    await sleep(20);
-  }
-  await eventuallyIs(keys.at(-1) ?? assert.fail('there are no keys'), 200);
-  // One, but for a machine that let the writer wait in between; of a file that is read as it grows a dozen.
-  const taken = await gateway.metric('ledgergate_keys_reloads_total{source="file",result="ok"}');
-  assert.ok(taken <= 3, `taken ${taken} times`);
-});
-
-test('a file behind links that are swapped, as Kubernetes mounts them, is read again', async (t) => {
-  const [first, second] = [testKey('first'), testKey('second')];
-  const folder = dirname(keysFile(t, []).path);
-  const place = (name: string, key: typeof first): void => {
-    mkdirSync(join(folder, name));
-    writeFileSync(join(folder, name, 'keys.yaml'), `keys: [${JSON.stringify(key.entry)}]`);
-    symlinkSync(name, join(folder, 'data.new'));
-    renameSync(join(folder, 'data.new'), join(folder, 'data'));
-  };
-  place('one', first);
-  mkdirSync(join(folder, 'mount'));
-  symlinkSync('../data/keys.yaml', join(folder, 'mount', 'keys.yaml'));
-  const keys = { file: join(folder, 'mount', 'keys.yaml'), redis: false };
-  const { statusOf, eventuallyIs } = await keyed(t, [], { keys });
-  assert.equal(await statusOf(first), 200);
-
-  place('two', second);
-
-  await eventuallyIs(second, 200);
-  assert.equal(await statusOf(first), 401);
-});
-
 test('a read-only key cannot submit, view, encode or pass, in any spelling', async (t) => {
   const key = testKey('reader', { operations: ['read'] });
   const { node, gateway } = await keyed(t, [key]);
@@ -329,9 +271,7 @@ test('keys in Redis count beside those of the file, and stay in force without it
   // The faulty entry of the file is refused, whatever Redis has; so is a key with a list that cannot be read.
   const statuses = [second, odd, listed, misread, fine, wrong].map(statusOf);
   assert.deepEqual(await Promise.all(statuses), [401, 401, 403, 401, 200, 401]);
-  const { access, ...config } = gateway.reloads.config;
-  assert.ok(access);
-  await gateway.reloads.take({ ...config, access: { ...access, plans: { ...access.plans, gold: planConfig() } } });
+  await replan(gateway, { free: planConfig(), gold: planConfig() });
   assert.equal(await statusOf(odd), 200);
 
   await set(second);

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { Client } from 'undici';
-import type { AccessConfig } from '../../../src/config/config.ts';
 import { EventReader, testStreams } from '../../support/event-reader.ts';
 import { type Spelling, other, spelled, spellings, viewBody } from '../../support/function-spellings.ts';
 import {
@@ -12,7 +11,8 @@ import {
   type TestGatewayOptions,
   statusesOf,
 } from '../../support/gateway.ts';
-import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
+import { bearer, keyedGateway, replan } from '../../support/keyed-gateway.ts';
+import { accessConfig, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 import { exchangeRaw } from '../../support/raw-http.ts';
 import { askH2, authority, h2Session } from '../../support/tls.ts';
 
@@ -36,11 +36,9 @@ async function keyed(t: TestContext, more: Pick<TestGatewayOptions, 'config'> = 
     testKey('denied', { plan: 'denied' }),
     testKey('listed', { plan: 'listed' }),
   ];
-  const file = keysFile(t, [free, denied, listed]);
-  const access = accessConfig({ keys: { file: file.path, redis: false }, plans });
-  const { node, gateway } = await nodeAndGateway(t, { access, ...more });
-  const view = async ({ text }: TestKey, body: Buffer, query = ''): Promise<Answer> => {
-    const reply = await gateway.post(`/view${query}`, body, { authorization: `Bearer ${text}` });
+  const { node, gateway } = await keyedGateway(t, [free, denied, listed], { plans, ...more });
+  const view = async (key: TestKey, body: Buffer, query = ''): Promise<Answer> => {
+    const reply = await gateway.post(`/view${query}`, body, bearer(key));
     return { status: reply.status, code: reply.status === 200 ? undefined : JSON.parse(reply.text).error_code };
   };
   return { node, gateway, free, denied, listed, view };
@@ -172,14 +170,6 @@ for (const fastPath of [true, false]) {
   });
 }
 
-/** Applies other plans. */
-async function replan(gateway: TestGateway, next: AccessConfig['plans']): Promise<void> {
-  const { access, ...config } = gateway.reloads.config;
-  assert.ok(access);
-  await gateway.reloads.take({ ...config, access: { ...access, plans: next } });
-  assert.equal(gateway.reloads.status?.result, 'applied');
-}
-
 test('a reload of plans is in force for answers in memory, whose targets are known', async (t) => {
   const { node, gateway, free, denied, listed, view } = await keyed(t);
   const query = '?ledger_version=5';
@@ -188,10 +178,16 @@ test('a reload of plans is in force for answers in memory, whose targets are kno
   assert.deepEqual(await all(), [served, refused, refused]);
   assert.equal(node.requestsTo('view'), 1);
 
-  await replan(gateway, { ...plans, free: plans.denied, denied: planConfig({ views: { deny: [other] } }) });
+  assert.equal(
+    await replan(gateway, { ...plans, free: plans.denied, denied: planConfig({ views: { deny: [other] } }) }),
+    'applied',
+  );
   assert.deepEqual(await all(), [refused, served, refused]);
 
-  await replan(gateway, { ...plans, listed: planConfig({ views: { allow: ['0x001::ledgergate_sample::*'] } }) });
+  assert.equal(
+    await replan(gateway, { ...plans, listed: planConfig({ views: { allow: ['0x001::ledgergate_sample::*'] } }) }),
+    'applied',
+  );
   assert.deepEqual(await all(), [served, refused, served]);
   assert.equal(node.requestsTo('view'), 1);
   assert.ok((await gateway.metric('ledgergate_access_refusals_total{reason="function",plan="denied"}')) >= 3);
@@ -226,8 +222,8 @@ test('views of other functions are served: small, large, by BCS, and of requests
 
 testStreams('no stream of a denied view opens, and a reload ends those that it denies', async (t, track) => {
   const { node, gateway, free, denied, listed } = await keyed(t);
-  const open = ({ text }: TestKey, body = viewBody()) =>
-    track(EventReader.open(`${gateway.url}/view`, { authorization: `Bearer ${text}` }, { body: body.toString() }));
+  const open = (key: TestKey, body = viewBody()) =>
+    track(EventReader.open(`${gateway.url}/view`, bearer(key), { body: body.toString() }));
   const large = viewBody({ values: `"${'a'.repeat(10_000)}"` });
   for (const key of [denied, listed]) {
     for (const body of [viewBody(), large, viewBody({ last: `,"function":"${other}"` })]) {
@@ -243,7 +239,7 @@ testStreams('no stream of a denied view opens, and a reload ends those that it d
   const version = await open(free, viewBody({ name: `"${other}"` }));
   const ofOther = await open(denied, viewBody({ name: `"${other}"` }));
   assert.deepEqual(statusesOf([echo, unread, version, ofOther]), [200, 200, 200, 200]);
-  await replan(gateway, { ...plans, free: plans.denied });
+  assert.equal(await replan(gateway, { ...plans, free: plans.denied }), 'applied');
   // The function of the second is not certain.
   await Promise.all([echo.ended, unread.ended]);
   assert.equal(await gateway.metric('ledgergate_streams_closed_total{kind="changes",reason="revoked"}'), 2);

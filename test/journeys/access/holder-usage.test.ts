@@ -18,6 +18,7 @@ import {
   statusesOf,
 } from '../../support/gateway.ts';
 import { jwtConfig, signingKey, testIssuer, tokenOf } from '../../support/issuer.ts';
+import { bearer } from '../../support/keyed-gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
@@ -46,7 +47,6 @@ interface View {
 }
 
 const path = '/v1/-/usage';
-const bearer = ({ text }: TestKey) => ({ authorization: `Bearer ${text}` });
 const viewOf = (text: string): View => JSON.parse(text) as View;
 
 const mine = testKey('wallet-a', { tenant: 'acme' });

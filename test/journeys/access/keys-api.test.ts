@@ -10,12 +10,11 @@ import { eventually, until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { fetchReply, type LogLine, nodeAndGateway, type Reply, testGateway } from '../../support/gateway.ts';
 import { askKeys, changedKey, createdKey, listedKeys } from '../../support/keys-api.ts';
+import { bearer, keyedGateway, path } from '../../support/keyed-gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 import { noRedis, redisAt, redisServer, type RedisServer } from '../../support/redis-server.ts';
 import { redisCluster, type TestCluster } from '../../support/redis-topology.ts';
 
-const path = '/accounts/0x1/module/coin?ledger_version=5';
-const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
 const plans = { free: planConfig(), silver: planConfig(), views: planConfig({ operations: ['view'] }) };
 
 /** The status of a read with the key, over a connection of its own. */
@@ -30,18 +29,8 @@ function entryOf({ entry }: TestKey): string {
     .join(', ')} }`;
 }
 
-/** A gateway with a file of keys. */
-async function filed(t: TestContext, keys: readonly TestKey[], more: { readonly lines?: LogLine[] } = {}) {
-  const file = keysFile(t, keys);
-  const { gateway } = await nodeAndGateway(t, {
-    access: accessConfig({ keys: { file: file.path, redis: false }, plans }),
-    ...(more.lines && { onLog: (line) => more.lines?.push(line) }),
-  });
-  return { file, gateway };
-}
-
 test('a key is created, changed and revoked in the file, each in force with the answer', async (t) => {
-  const { file, gateway } = await filed(t, []);
+  const { file, gateway } = await keyedGateway(t, [], { plans });
   file.writeText(`# Ask Ana.\nkeys:\n  # the wallet team\n  - ${entryOf(testKey('wallet'))} # until May\n`);
   await eventually(
     () => listedKeys(gateway),
@@ -99,7 +88,7 @@ test('a key is created, changed and revoked in the file, each in force with the 
 
 test('a change in the file is applied once, and the watch of the file finds nothing new in it', async (t) => {
   const lines: LogLine[] = [];
-  const { file, gateway } = await filed(t, [testKey('a')], { lines });
+  const { file, gateway } = await keyedGateway(t, [testKey('a')], { plans }, lines);
   const reloads = () => gateway.metric('ledgergate_keys_reloads_total{source="file",result="ok"}');
 
   const key = await createdKey(gateway, { name: 'b', plan: 'free' });
@@ -141,7 +130,7 @@ const refusals: readonly (readonly [call: string, body: unknown, status: number,
 
 test('a call that asks for something impossible is refused in the words of the config, and changes nothing', async (t) => {
   const lines: LogLine[] = [];
-  const { file, gateway } = await filed(t, [testKey('a')], { lines });
+  const { file, gateway } = await keyedGateway(t, [testKey('a')], { plans }, lines);
   const before = readFileSync(file.path, 'utf8');
 
   for (const [call, body, status, message] of refusals) {
@@ -160,7 +149,7 @@ test('a call that asks for something impossible is refused in the words of the c
 
 test('a faulty entry hinders no other key, is reported, and is revoked by its name', async (t) => {
   const wrong = testKey('wrong', { expires: 'soon' });
-  const { file, gateway } = await filed(t, [testKey('a'), wrong]);
+  const { file, gateway } = await keyedGateway(t, [testKey('a'), wrong], { plans });
 
   const key = await createdKey(gateway, { name: 'b', plan: 'free' });
   const { keys, problems } = await listedKeys(gateway);
@@ -186,7 +175,7 @@ function ascending(replies: readonly Reply[]): readonly number[] {
 }
 
 test('writers at one time lose no key: calls, the command, and an editor that replaced the file', async (t) => {
-  const { file, gateway } = await filed(t, [testKey('a')]);
+  const { file, gateway } = await keyedGateway(t, [testKey('a')], { plans });
   // Not read by the gateway yet.
   file.write([testKey('a'), testKey('by-hand')]);
   const names = Array.from({ length: 8 }, (_, index) => `key-${index}`);
@@ -212,7 +201,7 @@ test('writers at one time lose no key: calls, the command, and an editor that re
 
 test('a file that is gone, has no list or may not be written is left as it is, with 503', async (t) => {
   const key = testKey('a');
-  const { file, gateway } = await filed(t, [key]);
+  const { file, gateway } = await keyedGateway(t, [key], { plans });
   const create = async () => {
     const { status, text } = await askKeys(gateway, 'POST', '', { name: 'b', plan: 'free' });
     return [status, (JSON.parse(text) as { readonly message: string }).message];
@@ -236,7 +225,7 @@ test('a file that is gone, has no list or may not be written is left as it is, w
 });
 
 test('the change of a writer that was killed is given up after half a minute', async (t) => {
-  const { file, gateway } = await filed(t, []);
+  const { file, gateway } = await keyedGateway(t, [], { plans });
   const beside = join(dirname(file.path), '.keys.yaml.new');
   writeFileSync(beside, 'keys: [');
   const refused = await askKeys(gateway, 'POST', '', { name: 'a', plan: 'free' });
@@ -383,13 +372,9 @@ test('in a cluster, too, each replica has a change in force', { skip: noRedis },
 });
 
 test('ledgergate keys --url makes, lists and revokes keys of a running gateway, with the token of a file', async (t) => {
-  const file = keysFile(t, []);
   const token = 'token-of-ana-hush-4711';
   const tokens = [{ name: 'ana', role: 'admin', sha256: hash('sha256', token) }] as const;
-  const { gateway } = await nodeAndGateway(t, {
-    config: { operations: { tokens } },
-    access: accessConfig({ keys: { file: file.path, redis: false }, plans }),
-  });
+  const { file, gateway } = await keyedGateway(t, [], { plans, config: { operations: { tokens } } });
   const tokenFile = join(dirname(file.path), 'ana.token');
   writeFileSync(tokenFile, `${token}\n`);
   const at = ['--url', gateway.operationsUrl, '--token-file', tokenFile];
@@ -438,11 +423,8 @@ test('ledgergate keys --url makes, lists and revokes keys of a running gateway, 
 });
 
 test('a key that is revoked while its request waits for its plan gets no answer', async (t) => {
-  const file = keysFile(t, []);
   const slow = { patient: planConfig({ concurrency: 1, waitMs: 60_000 }) };
-  const { node, gateway } = await nodeAndGateway(t, {
-    access: accessConfig({ keys: { file: file.path, redis: false }, plans: slow }),
-  });
+  const { node, gateway } = await keyedGateway(t, [], { plans: slow });
   const release = node.hold({ when: ({ route }) => route === 'module' });
   const fields = { plan: 'patient', tenant: 'acme' };
   const kept = await createdKey(gateway, { name: 'kept', ...fields });

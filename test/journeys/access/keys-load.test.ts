@@ -13,6 +13,7 @@ import { fakeNode } from '../../support/fake-node.ts';
 import { type GatewayProcess, gatewayProcess } from '../../support/gateway-process.ts';
 import { fetchReply, type LogLine, type Reply } from '../../support/gateway.ts';
 import { askKeys } from '../../support/keys-api.ts';
+import { bearer, path } from '../../support/keyed-gateway.ts';
 import { keysFile, testKey } from '../../support/keys.ts';
 import { noRedis, type RedisServer, redisServer } from '../../support/redis-server.ts';
 
@@ -23,7 +24,6 @@ const seconds = Number(process.env['LEDGERGATE_KEYS_SECONDS'] ?? 1);
 const inForceMs = isLong ? 250 : 20_000;
 const workers = 2;
 
-const path = '/accounts/0x1/module/coin?ledger_version=5';
 const token = 'token-of-ana-hush-4711';
 const password = 'redis-password-hush-4712';
 const operator = { authorization: `Bearer ${token}` };
@@ -35,7 +35,7 @@ function askSteadily(t: TestContext, gateways: readonly GatewayProcess[], key: s
   const statuses = new Map<number, number>();
   const inFlight = new Set<Promise<void>>();
   const ask = async (pool: Pool): Promise<void> => {
-    const headers = { authorization: `Bearer ${key}` };
+    const headers = bearer(key);
     const { statusCode, body } = await pool.request({ method: 'GET', path: `/v1${path}`, headers });
     await body.dump();
     statuses.set(statusCode, (statuses.get(statusCode) ?? 0) + 1);
@@ -61,7 +61,7 @@ function askSteadily(t: TestContext, gateways: readonly GatewayProcess[], key: s
 /** Ms until each worker of the gateway answers with the status, in the turn of connections. */
 async function msUntil(gateway: GatewayProcess, key: string, status: number, seen: Reply[]): Promise<number> {
   const startedMs = performance.now();
-  const headers = { authorization: `Bearer ${key}` };
+  const headers = bearer(key);
   await until(async () => {
     for (let worker = 0; worker < workers; worker += 1) {
       const reply = await fetchReply(gateway.url + path, { method: 'GET', headers });
@@ -155,7 +155,7 @@ for (const source of isLong ? (['redis', 'file'] as const) : (['redis'] as const
       // Mistakes with a key in them.
       seen.push(await askKeys(at, 'POST', '', { name: key, plan: 'free' }, operator));
       seen.push(await askKeys(at, 'DELETE', `/${key}`, undefined, operator));
-      seen.push(await askKeys(at, 'GET', '', undefined, { authorization: `Bearer ${key}` }));
+      seen.push(await askKeys(at, 'GET', '', undefined, bearer(key)));
       seen.push(await timed(() => askKeys(at, 'DELETE', `/${name}`, undefined, operator), 200));
       await everywhere(key, 401);
     }

@@ -13,6 +13,7 @@ import {
   type TestGateway,
   nodeAndGateway,
 } from '../../support/gateway.ts';
+import { bearer } from '../../support/keyed-gateway.ts';
 import { accessConfig, planConfig, type TestKey, testKey } from '../../support/keys.ts';
 import { changedKey, createdKey } from '../../support/keys-api.ts';
 import { untilUp } from '../../support/redis-replica.ts';
@@ -32,7 +33,6 @@ function configOf({ url }: RedisServer) {
 
 /** A read whose answer never changes. */
 const path = (version: number): string => `/accounts/0x1/module/coin?ledger_version=${version}`;
-const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
 
 /** `count` numbers from `first` on. */
 function from(first: number, count: number): readonly number[] {
@@ -81,8 +81,8 @@ async function world(t: TestContext, keys: readonly TestKey[]) {
   const start = () => testGateway(t, { ...options, onLog: (line) => lines.push(line) });
   const replicas = [await start(), await start()] as const;
   /** The statuses of reads of `versions` by turns at both replicas, as `status: count`. */
-  const ask = async ({ text }: TestKey, versions: readonly number[]) => {
-    const replies = versions.map((version, at) => replicas[at % 2]!.get(path(version), bearer(text)));
+  const ask = async (key: TestKey, versions: readonly number[]) => {
+    const replies = versions.map((version, at) => replicas[at % 2]!.get(path(version), bearer(key)));
     const counted: Record<number, number> = {};
     for (const { status } of await Promise.all(replies)) counted[status] = (counted[status] ?? 0) + 1;
     return counted;
@@ -145,7 +145,7 @@ test('answers are in the one Redis, keys, limits and usage in the other', { skip
     const before = await pagesIn(cache);
     await ask(second, [999_000]);
     await until(async () => (await pagesIn(cache)).some((name) => !before.includes(name)));
-    const shared = await other.get(path(999_000), bearer(second.text));
+    const shared = await other.get(path(999_000), bearer(second));
     assert.match(shared.headers['cache-status'] ?? '', /hit; detail=redis/);
 
     // It returns empty: the keys of before stay, and both replicas count in it again.

@@ -17,10 +17,10 @@ import {
   testIssuer,
   tokenOf,
 } from '../../support/issuer.ts';
+import { bearer, path } from '../../support/keyed-gateway.ts';
 import { accessConfig } from '../../support/keys.ts';
 import { listen } from '../../support/listen.ts';
 
-const path = '/accounts/0x1/module/coin?ledger_version=5';
 const nowSeconds = () => Math.floor(Date.now() / 1_000);
 
 const ec = signingKey('ec');
@@ -163,7 +163,7 @@ test('no forged, foreign, expired or encrypted token gets in: each is 401, and n
   for (const [name, token] of Object.entries(tokens)) {
     // The second time it is remembered.
     for (const turn of ['first', 'again']) {
-      const { status, headers, text } = await gateway.get(path, { authorization: `Bearer ${token}` });
+      const { status, headers, text } = await gateway.get(path, bearer(token));
       const isRefused =
         status === 401 && headers['www-authenticate'] === 'Bearer realm="ledgergate", error="invalid_token"';
       if (!isRefused || text.includes('acme')) results[`${name}, ${turn}`] = [status, text];
@@ -187,7 +187,7 @@ test('clocks may differ by the configured time, and no second more', async (t) =
   const access = accessConfig({ jwt: jwtConfig(issuer.url, { clockSkewMs: 60_000 }) });
   const { gateway } = await nodeAndGateway(t, { access });
   const statusOf = async (claims: object) =>
-    (await gateway.get(path, { authorization: `Bearer ${tokenOf(ec, 'acme', { ...claims })}` })).status;
+    (await gateway.get(path, bearer(tokenOf(ec, 'acme', { ...claims })))).status;
 
   assert.equal(await statusOf({ exp: nowSeconds() - 30 }), 200);
   assert.equal(await statusOf({ exp: nowSeconds() - 61 }), 401);

@@ -4,19 +4,11 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import type { AccessConfig } from '../../../src/config/config.ts';
 import { until } from '../../support/eventually.ts';
 import { EventReader, testStreams } from '../../support/event-reader.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { spelled, viewBody } from '../../support/function-spellings.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
-import {
-  fetchReply,
-  type LogLine,
-  nodeAndGateway,
-  testGateway,
-  type TestGatewayOptions,
-} from '../../support/gateway.ts';
+import { fetchReply, type LogLine, nodeAndGateway, testGateway } from '../../support/gateway.ts';
 import {
   issuerName,
   audience,
@@ -26,46 +18,35 @@ import {
   testIssuer,
   tokenOf,
 } from '../../support/issuer.ts';
-import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
+import { bearer, keyedGateway, path, replan } from '../../support/keyed-gateway.ts';
+import { accessConfig, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 import { listen } from '../../support/listen.ts';
 import { rawClient } from '../../support/raw-http.ts';
 import { submission } from '../../support/submission.ts';
 import { putFile, temporaryFolder } from '../../support/temporary-folder.ts';
 import { authority, askH1, askH2, h2Session } from '../../support/tls.ts';
 
-const path = '/accounts/0x1/module/coin?ledger_version=5';
-const bearer = (token: string): Record<string, string> => ({ authorization: `Bearer ${token}` });
 const asked = (token: string) => ({ path: `/v1${path}`, headers: bearer(token) });
 const key = signingKey('first');
 
-/** A gateway before one node, with an issuer of `key`. */
+type World = NonNullable<Parameters<typeof keyedGateway>[2]>;
+
+/** A gateway before one node, with an issuer of `key`, and keys of a file. */
 async function withIssuer(
   t: TestContext,
-  {
-    config,
-    jwt,
-    ...access
-  }: Partial<Omit<AccessConfig, 'jwt'>> & { readonly jwt?: Partial<AccessConfig['jwt']> } & Pick<
-      TestGatewayOptions,
-      'config'
-    > = {},
+  { jwt, ...more }: Omit<World, 'jwt'> & { readonly jwt?: Partial<World['jwt']> } = {},
+  keys: readonly TestKey[] = [],
 ) {
   const issuer = await testIssuer(t, [key]);
   const lines: LogLine[] = [];
-  const { node, gateway } = await nodeAndGateway(t, {
-    access: accessConfig({ jwt: { ...jwtConfig(issuer.url), ...jwt }, ...access }),
-    ...(config && { config }),
-    onLog: (line) => lines.push(line),
-  });
-  const statusOf = async (token: string) => (await gateway.get(path, bearer(token))).status;
-  const verified = (result: string) => gateway.metric(`ledgergate_token_verifications_total{result="${result}"}`);
-  return { issuer, node, gateway, lines, statusOf, verified };
+  const world = await keyedGateway(t, keys, { jwt: { ...jwtConfig(issuer.url), ...jwt }, ...more }, lines);
+  const verified = (result: string) => world.gateway.metric(`ledgergate_token_verifications_total{result="${result}"}`);
+  return { ...world, issuer, lines, verified };
 }
 
 test('a token opens the endpoint beside keys, and is verified once, as is a refused one', async (t) => {
   const wallet = testKey('wallet');
-  const file = keysFile(t, [wallet]);
-  const { node, gateway, statusOf, verified } = await withIssuer(t, { keys: { file: file.path, redis: false } });
+  const { node, gateway, statusOf, verified } = await withIssuer(t, {}, [wallet]);
   const [token, bad] = [tokenOf(key, 'acme'), tokenOf(signingKey('first'), 'acme')];
 
   // Sent at once, they share one verification.
@@ -92,9 +73,8 @@ test('a token opens the endpoint beside keys, and is verified once, as is a refu
 
 test('tokens of one tenant share its limits, with its keys, and others have their own', async (t) => {
   const wallet = testKey('wallet', { tenant: 'acme' });
-  const file = keysFile(t, [wallet]);
   const plans = { free: planConfig({ requests: 3 }), paid: planConfig({ requests: 100 }) };
-  const { gateway, statusOf } = await withIssuer(t, { keys: { file: file.path, redis: false }, plans });
+  const { gateway, statusOf } = await withIssuer(t, { plans }, [wallet]);
   const [one, other] = [tokenOf(key, 'acme', { jti: 1 }), tokenOf(key, 'acme', { jti: 2 })];
 
   const remaining = async (token: string) => (await gateway.get(path, bearer(token))).headers['ratelimit'];
@@ -130,22 +110,18 @@ test('claims have the names of the config, and a plan of the config stands in fo
 test('a reload changes the plans of tokens in force, unverified anew, and one without the default plan is refused', async (t) => {
   const plans = { paid: planConfig(), silver: planConfig() };
   const { gateway, verified } = await withIssuer(t, { jwt: { plan: 'paid' }, plans });
-  const { access, ...config } = gateway.reloads.config;
-  assert.ok(access);
-  const replan = async (next: AccessConfig['plans'], jwt = access.jwt) => {
-    await gateway.reloads.take({ ...config, access: { ...access, jwt, plans: next } });
-    return gateway.reloads.status?.result;
-  };
+  const { jwt } = gateway.reloads.config.access ?? {};
   const [usual, silver] = [tokenOf(key, 'acme', { plan: undefined }), tokenOf(key, 'acme', { plan: 'silver' })];
   const limited = async (of: string) => (await gateway.get(path, bearer(of))).headers['ratelimit'];
   assert.deepEqual([await limited(usual), await limited(silver)], [undefined, undefined]);
 
-  assert.equal(await replan({ paid: planConfig({ requests: 50 }), silver: planConfig() }), 'applied');
+  assert.equal(await replan(gateway, { paid: planConfig({ requests: 50 }), silver: planConfig() }), 'applied');
   assert.match((await limited(usual)) ?? '', /^"requests";r=49/);
   // The file names another plan, which waits for a restart.
-  assert.equal(await replan({ silver: planConfig() }, access.jwt && { ...access.jwt, plan: 'silver' }), 'refused');
+  const other = jwt && { jwt: { ...jwt, plan: 'silver' } };
+  assert.equal(await replan(gateway, { silver: planConfig() }, other), 'refused');
   assert.match((await limited(usual)) ?? '', /^"requests";r=48/);
-  assert.equal(await replan({ paid: planConfig() }), 'applied');
+  assert.equal(await replan(gateway, { paid: planConfig() }), 'applied');
   assert.equal((await gateway.get(path, bearer(silver))).status, 401);
   assert.equal(await verified('ok'), 2);
 });
@@ -323,18 +299,4 @@ test('an issuer over TLS is read where its authority is trusted, and nowhere els
   );
   assert.deepEqual(await Promise.all(statuses), [200, 503]);
   assert.equal(asked, 1);
-});
-
-test('a token has the functions of its plan', async (t) => {
-  const plans = { free: planConfig(), denied: planConfig({ views: { deny: [spelled] } }) };
-  const { gateway, node } = await withIssuer(t, { plans });
-  const [free, denied] = [tokenOf(key, 'acme'), tokenOf(key, 'acme', { plan: 'denied' })];
-  const view = async (token: string) =>
-    (await gateway.post('/view?ledger_version=5', viewBody(), bearer(token))).status;
-
-  // Verified first, then known.
-  assert.deepEqual([await view(denied), await view(denied)], [403, 403]);
-  assert.equal(node.requestsTo('view'), 0);
-  assert.deepEqual([await view(free), await view(free), await view(denied)], [200, 200, 403]);
-  assert.equal(node.requestsTo('view'), 1);
 });
