@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { TestContext } from 'node:test';
 import { Registry } from 'prom-client';
 import { Dialect } from '../../src/ledger/ledger-headers.ts';
+import { type ByteBudget, createAnswerBudget } from '../../src/upstream/byte-budget.ts';
 import { createFleetMetrics } from '../../src/upstream/upstream-metrics.ts';
 import { quietEvents } from './fleet-events.ts';
 import { listen } from './listen.ts';
@@ -17,6 +18,8 @@ export type Answer = (request: IncomingMessage, response: ServerResponse) => voi
 export interface MadeUpSender {
   readonly connections: number;
   readonly limits?: Partial<SendLimits>;
+  /** Bytes of answers. Default: those of a single process. */
+  readonly budget?: ByteBudget;
   /** Default 1. */
   readonly nodes?: number;
   /** Default `/v1`. */
@@ -44,7 +47,7 @@ export const emptyFleet = {
 
 /** A sender with nodes behind it that answer as told; `server` and `upstream` are of the first. */
 export async function senderOf(t: TestContext, answer: Answer, options: MadeUpSender) {
-  const { limits, nodes = 1 } = options;
+  const { limits, budget = createAnswerBudget(), nodes = 1 } = options;
   const first = await nodeOf(t, answer, options);
   const upstreams = [first.upstream];
   while (upstreams.length < nodes) upstreams.push((await nodeOf(t, answer, options)).upstream);
@@ -53,7 +56,7 @@ export async function senderOf(t: TestContext, answer: Answer, options: MadeUpSe
   const metrics = createFleetMetrics(registry, emptyFleet);
   const log = { debug: () => undefined, record: () => undefined };
   const bounds = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 0, stallMs: 300, ...limits };
-  const sender = new Sender({ fleet, limits: bounds, metrics, log, onDoubt: () => undefined });
+  const sender = new Sender({ fleet, limits: bounds, metrics, log, onDoubt: () => undefined, budget });
   const counted = async (name: string, label = '', value?: string): Promise<number> => {
     const metric = await registry.getSingleMetric(name)?.get();
     return metric?.values.find(({ labels }) => labels[label] === value)?.value ?? 0;

@@ -30,7 +30,6 @@ export type Fetch<A> = (upstream: Upstream, request: FleetRequest, context: Exch
 
 /** The parts that all attempts share. */
 export interface AttemptParts extends SenderParts {
-  readonly budget: ByteBudget;
   /** Retries, and requests that are sent once more because they were lost with their connection. */
   readonly retries: Allowance;
 }

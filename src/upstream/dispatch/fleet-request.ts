@@ -110,8 +110,8 @@ export interface SenderParts {
    * failure, or an answer reports another chain. Never rejects.
    */
   readonly onDoubt: (upstream: Upstream) => unknown;
-  /** Bytes of answers that are read whole. Default: the budget of a single process. */
-  readonly budget?: ByteBudget;
+  /** Bytes of answers that are read whole. */
+  readonly budget: ByteBudget;
   /** See `Prober.compareHeads`. Default: never. */
   readonly lookAround?: () => Promise<void> | undefined;
 }

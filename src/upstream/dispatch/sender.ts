@@ -1,6 +1,5 @@
 /** Sends requests to the fleet, and holds the state that they share: places, queue, budgets. */
 import { Allowance, type CancelSignal } from '../../ledger/index.ts';
-import { createAnswerBudget } from '../byte-budget.ts';
 import { Deadline } from '../deadline.ts';
 import type { Purpose } from '../node/node-client.ts';
 import { nodesFor, type Upstream } from '../node/upstream.ts';
@@ -41,7 +40,6 @@ export class Sender {
     const { signal } = this.#closing;
     this.#context = {
       ...parts,
-      budget: parts.budget ?? createAnswerBudget(),
       retries: new Allowance(retriesPerSecond, mostRetries),
       queue: new PlaceQueue((seconds) => metrics.waited(seconds)),
       hedging: new Hedging(limits.hedge, fleet),

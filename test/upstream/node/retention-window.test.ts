@@ -156,7 +156,7 @@ function edgeAt(atMs: number, stepMs: number): number {
 
 /** Reads within 5,000 versions of the edge, over a link of 1 to 5 ms each way, after 10 s of reports. */
 function simulate({ stepMs, readsPerMs }: Node) {
-  const reads = 100_000;
+  const reads = 30_000;
   const draw = new Draw(stepMs);
   const window = new RetentionWindow();
   const onTheWay: { readonly atMs: number; readonly oldest: number }[] = [];

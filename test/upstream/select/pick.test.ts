@@ -527,7 +527,7 @@ test('in any fleet, by any reports: no node twice, no foreign node, and one node
       const chosen = first(fleet, need, () => draw.upTo(999) / 1000);
       assert.ok(chosen === undefined ? own.length === 0 : own.includes(chosen));
     }),
-    { numRuns: 5000 },
+    { numRuns: 1500 },
   );
 });
 
@@ -546,7 +546,7 @@ test('in any fleet, a pinned read passes over no usable holder, and asks a full 
         assert.equal(chosen.tier, holders.some(({ tier }) => tier === 'full') ? 'full' : 'archival');
       },
     ),
-    { numRuns: 5000 },
+    { numRuns: 1500 },
   );
 });
 
