@@ -3,7 +3,7 @@ import type { TestContext } from 'node:test';
 import { Dialect } from '../../src/ledger/ledger-headers.ts';
 import type { CancelSignal } from '../../src/ledger/stop.ts';
 import { createAnswerBudget } from '../../src/upstream/byte-budget.ts';
-import type { NodeAnswer, Progress } from '../../src/upstream/dispatch/exchange.ts';
+import type { ExchangeContext, NodeAnswer } from '../../src/upstream/dispatch/exchange.ts';
 import { fetchWhole } from '../../src/upstream/dispatch/fetch-whole.ts';
 import type { Purpose, WireRequest } from '../../src/upstream/node/node-client.ts';
 import { Upstream, type UpstreamOptions } from '../../src/upstream/node/upstream.ts';
@@ -19,19 +19,20 @@ export function nodeAt(t: TestContext, port: number, options: Partial<UpstreamOp
 export interface AskOptions extends Partial<WireRequest> {
   readonly purpose?: Purpose;
   readonly signal?: CancelSignal;
-  readonly progress?: Progress;
+  readonly exchange?: ExchangeContext;
+}
+
+/** An exchange that has not begun, with 5 s for it. */
+export function exchangeOf(signal: CancelSignal = AbortSignal.timeout(5_000)): ExchangeContext {
+  const bounds = { dialect: new Dialect('node'), signal, budget: createAnswerBudget() };
+  return { ...bounds, sentAtMs: undefined, isAnswered: false };
 }
 
 /** Default: a GET of `path`, with 5 s for it. */
 export function ask(node: Upstream, path: string, options: AskOptions = {}): Promise<NodeAnswer> {
-  const {
-    purpose,
-    signal = AbortSignal.timeout(5_000),
-    progress = { sentAtMs: undefined, isAnswered: false },
-  } = options;
+  const { purpose, signal, exchange = exchangeOf(signal) } = options;
   const { method = 'GET', headers = {}, body } = options;
-  const context = { dialect: new Dialect('node'), signal, progress, budget: createAnswerBudget() };
-  return fetchWhole(node, { method, path, headers, body }, context, purpose);
+  return fetchWhole(node, { method, path, headers, body }, exchange, purpose);
 }
 
 /** The body of an answer, as text. */

@@ -18,7 +18,7 @@ import {
   isUnknownRoute,
   validateAnswer,
 } from './classify.ts';
-import { type ExchangeContext, isUnsendable, type NodeAnswer, type Progress, type StreamedAnswer } from './exchange.ts';
+import { type ExchangeContext, isUnsendable, type NodeAnswer, type StreamedAnswer } from './exchange.ts';
 import { wasLostIdle } from './fetch-whole.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
 import { onceClosed } from './node-stream.ts';
@@ -43,7 +43,7 @@ interface FailedAttempt {
 }
 
 /** One request to the node of its permit. It closes the permit, and ends its deadline and span. */
-export class Attempt<A extends NodeAnswer | StreamedAnswer> implements ExchangeContext, Progress {
+export class Attempt<A extends NodeAnswer | StreamedAnswer> implements ExchangeContext {
   readonly upstream: Upstream;
   /** Bounds the time to the answer's head (streamed) or end (whole), and until the chain of the answer is settled. */
   readonly signal: Deadline;
@@ -87,10 +87,6 @@ export class Attempt<A extends NodeAnswer | StreamedAnswer> implements ExchangeC
     return this.#parts.fleet.dialect;
   }
 
-  get progress(): Progress {
-    return this;
-  }
-
   get budget(): ByteBudget {
     return this.#parts.budget;
   }
@@ -113,7 +109,7 @@ export class Attempt<A extends NodeAnswer | StreamedAnswer> implements ExchangeC
         answer = await fetch(this.upstream, this.#request, this);
       } catch (error) {
         const mayRepeat = (): boolean => this.#parts.retries.withdraw(performance.now()) && permit.mayRepeat();
-        if (this.#request.isIdempotent && (await wasLostIdle(error, this, this.signal, mayRepeat))) continue;
+        if (this.#request.isIdempotent && (await wasLostIdle(error, this, mayRepeat))) continue;
         this.#end();
         if (this.sentAtMs === undefined) permit.cancel();
         else permit.close();

@@ -47,22 +47,17 @@ export interface StreamedAnswer extends AnswerHead {
   readonly stream: Readable & { decoded(coding: NodeCoding): Readable };
 }
 
-/** The progress of an exchange, by which a failure counts against the node or not. */
-export interface Progress {
+/** Bounds and properties of one exchange, and its progress, by which a failure counts against the node or not. */
+export interface ExchangeContext {
+  readonly dialect: Dialect;
+  readonly signal: CancelSignal;
+  readonly budget: ByteBudget;
   /** When bytes of the request may first have left, in ms of `performance.now()`. */
   sentAtMs: number | undefined;
   /** The head of an answer has arrived. */
   isAnswered: boolean;
   /** The second sending, after the loss of the first connection. */
   isRepeat?: boolean;
-}
-
-/** Bounds and properties of one exchange. */
-export interface ExchangeContext {
-  readonly dialect: Dialect;
-  readonly signal: CancelSignal;
-  readonly progress: Progress;
-  readonly budget: ByteBudget;
   /** Fair-share key: a large answer is read in its turns of the event loop. */
   readonly client?: string | undefined;
   readonly traceHeaders?: Readonly<Record<string, string>> | undefined;
@@ -86,7 +81,7 @@ export function requestTo(
 }
 
 /** Ms since the request was sent; 0 before. */
-export function sinceSent({ sentAtMs }: Progress): number {
+export function sinceSent({ sentAtMs }: ExchangeContext): number {
   return sentAtMs === undefined ? 0 : performance.now() - sentAtMs;
 }
 

@@ -5,7 +5,7 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
-import { type CancelSignal, CancelToken, type HeaderValues } from '../../ledger/index.ts';
+import { CancelToken, type HeaderValues } from '../../ledger/index.ts';
 import { TooLargeError } from '../byte-budget.ts';
 import {
   requestTo,
@@ -14,7 +14,6 @@ import {
   type AnswerHead,
   type ExchangeContext,
   type NodeAnswer,
-  type Progress,
   BadAnswerError,
   findCoding,
 } from './exchange.ts';
@@ -67,7 +66,8 @@ export abstract class AnswerHandler<A> implements Dispatcher.DispatchHandler {
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    const { progress, signal } = this.context;
+    const { context } = this;
+    const { signal } = context;
     if (signal.aborted) {
       const reason = CancelToken.reasonOf(signal);
       // Thrown, because `controller.abort` would also close a connection that has carried nothing of this request.
@@ -77,13 +77,13 @@ export abstract class AnswerHandler<A> implements Dispatcher.DispatchHandler {
       return;
     }
     this.#controller = controller;
-    progress.sentAtMs = performance.now();
+    context.sentAtMs = performance.now();
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: HeaderValues): void {
-    const { progress, dialect } = this.context;
+    const { context } = this;
     if (this.#isFarewell(status, headers)) throw new LostConnectionError('the node closed an idle connection (408)');
-    progress.isAnswered = true;
+    context.isAnswered = true;
     if (status < 200) {
       this.#interim += 1;
       if (status === 101 || this.#interim > mostInterim)
@@ -93,8 +93,8 @@ export abstract class AnswerHandler<A> implements Dispatcher.DispatchHandler {
     if (status > 599) throw new BadAnswerError('status above 599');
     if (!hasCertainEnd(headers)) throw new BadAnswerError('transfer coding leaves the end of the body uncertain');
     const upstream = this.#upstream;
-    const info = upstream.findInfo(headers, dialect);
-    const tookMs = sinceSent(progress);
+    const info = upstream.findInfo(headers, context.dialect);
+    const tookMs = sinceSent(context);
     this.onHead({ status, headers, info, upstream, coding: findCoding(headers), tookMs }, controller);
   }
 
@@ -108,8 +108,8 @@ export abstract class AnswerHandler<A> implements Dispatcher.DispatchHandler {
    */
   #isFarewell(status: number, { connection }: HeaderValues): boolean {
     if (status !== 408 || this.#purpose === 'submission') return false;
-    const { progress } = this.context;
-    return progress.isRepeat !== true && isFresh(progress) && String(connection).toLowerCase().includes('close');
+    const { context } = this;
+    return context.isRepeat !== true && isFresh(context) && String(connection).toLowerCase().includes('close');
   }
 }
 
@@ -184,7 +184,7 @@ class Collector extends AnswerHandler<NodeAnswer> {
     const { context } = this;
     // A copy frees unused room at once. A small body stays a part of Node's buffer pool.
     const body = this.#filled === this.#room.length ? this.#room : Buffer.from(this.#room.subarray(0, this.#filled));
-    this.settled.resolve(wholeAnswer(this.#head as AnswerHead, body, context, sinceSent(context.progress)));
+    this.settled.resolve(wholeAnswer(this.#head as AnswerHead, body, context, sinceSent(context)));
   }
 
   protected onFailure(error: Error): void {
@@ -210,31 +210,30 @@ const newsMs = 1_000;
 const lostCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 
 /**
- * Whether an exchange failed because its idle connection was lost, and may be sent once more; then `progress` is that
+ * Whether an exchange failed because its idle connection was lost, and may be sent once more; then its progress is that
  * of the repeat. `mayRepeat` bounds repeats: nodes that close every connection must not get every request twice.
  */
 export async function wasLostIdle(
   error: unknown,
-  progress: Progress,
-  signal: CancelSignal,
+  exchange: ExchangeContext,
   mayRepeat: () => boolean = () => true,
 ): Promise<boolean> {
-  if (signal.aborted || progress.isRepeat === true || progress.isAnswered) return false;
-  if (!wasLost(error, progress) || !mayRepeat()) return false;
+  if (exchange.signal.aborted || exchange.isRepeat === true || exchange.isAnswered) return false;
+  if (!wasLost(error, exchange) || !mayRepeat()) return false;
   // A node that closes one idle connection often closes all: the FINs of the others are read first.
   await setImmediate();
-  progress.sentAtMs = undefined;
-  progress.isRepeat = true;
+  exchange.sentAtMs = undefined;
+  exchange.isRepeat = true;
   return true;
 }
 
 /** Whether the request was sent so recently that a FIN may have crossed it. */
-function isFresh({ sentAtMs }: Progress): boolean {
+function isFresh({ sentAtMs }: ExchangeContext): boolean {
   return sentAtMs !== undefined && performance.now() - sentAtMs <= newsMs;
 }
 
 /** Whether the error is the loss of an idle connection; undici may lose it before it sends the request. */
-function wasLost(error: unknown, progress: Progress): boolean {
-  const mayBeNews = progress.sentAtMs === undefined || isFresh(progress);
+function wasLost(error: unknown, exchange: ExchangeContext): boolean {
+  const mayBeNews = exchange.sentAtMs === undefined || isFresh(exchange);
   return mayBeNews && error instanceof Error && lostCodes.has((error as NodeJS.ErrnoException).code ?? '');
 }

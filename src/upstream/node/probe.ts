@@ -1,7 +1,7 @@
 /** Looks at the ledger info of quiet nodes, so that their reports stay fresh without traffic (protocol 9). */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ByteBudget } from '../byte-budget.ts';
-import type { NodeAnswer, Progress } from '../dispatch/exchange.ts';
+import type { ExchangeContext, NodeAnswer } from '../dispatch/exchange.ts';
 import { fetchWhole, wasLostIdle } from '../dispatch/fetch-whole.ts';
 import type { FleetState } from '../fleet-state.ts';
 import { faultOfError, faultOfLook, type NodeFault, NodeFaultError } from './node-fault.ts';
@@ -312,8 +312,8 @@ export class Prober {
     purpose: Purpose = 'probe',
   ): Promise<NodeAnswer> {
     const signal = new Deadline(this.#stop.signal, withinMs);
-    const progress: Progress = { sentAtMs: undefined, isAnswered: false };
-    const context = { dialect: this.#fleet.dialect, signal, progress, budget: this.#budget };
+    const bounds = { dialect: this.#fleet.dialect, signal, budget: this.#budget };
+    const context: ExchangeContext = { ...bounds, sentAtMs: undefined, isAnswered: false };
     const wire = { method: 'GET', path, headers: { accept: 'application/json' } } as const;
     const exchange = (): Promise<NodeAnswer> => {
       upstream.allowance.spend(performance.now());
@@ -322,7 +322,7 @@ export class Prober {
     try {
       return await exchange();
     } catch (error) {
-      if (!(await wasLostIdle(error, progress, signal))) throw error;
+      if (!(await wasLostIdle(error, context))) throw error;
       return await exchange();
     } finally {
       signal.end();

@@ -6,10 +6,9 @@ import type { ServerResponse } from 'node:http';
 import { connect, createServer, type Socket } from 'node:net';
 import { after, test, type TestContext } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import type { Progress } from '../../../src/upstream/dispatch/exchange.ts';
 import { wasLostIdle } from '../../../src/upstream/dispatch/fetch-whole.ts';
 import type { Upstream } from '../../../src/upstream/node/upstream.ts';
-import { ask, nodeAt, textOf } from '../../support/node-client.ts';
+import { ask, exchangeOf, nodeAt, textOf } from '../../support/node-client.ts';
 import { listen } from '../../support/listen.ts';
 import { never, request, senderOf, type Answer } from '../../support/sender.ts';
 
@@ -42,11 +41,11 @@ async function fromSocket<T>(t: TestContext, work: () => Promise<T>): Promise<T>
 
 /** A read, as attempts and probes send it. */
 function read(node: Upstream, path: string): Promise<string> {
-  const progress: Progress = { sentAtMs: undefined, isAnswered: false };
-  const exchange = (): Promise<string> => textOf(ask(node, path, { progress }));
-  return exchange().catch(async (error: unknown) => {
-    if (!(await wasLostIdle(error, progress, never))) throw error;
-    return exchange();
+  const exchange = exchangeOf();
+  const send = (): Promise<string> => textOf(ask(node, path, { exchange }));
+  return send().catch(async (error: unknown) => {
+    if (!(await wasLostIdle(error, exchange))) throw error;
+    return send();
   });
 }
 
@@ -125,8 +124,8 @@ test('a 408 that crosses a read counts as a lost connection', async (t) => {
 test('a second 408 is the answer of the node', async (t) => {
   const node = await rawNode(t, (socket) => void socket.end(farewell));
 
-  const repeat = { sentAtMs: undefined, isAnswered: false, isRepeat: true };
-  assert.equal((await ask(node, '/second', { progress: repeat })).status, 408);
+  const exchange = { ...exchangeOf(), isRepeat: true };
+  assert.equal((await ask(node, '/second', { exchange })).status, 408);
 });
 
 test('a 408 to a submission is the answer of the node: its connection was never idle', async (t) => {
