@@ -41,17 +41,6 @@ test('reads of the latest state within the bound share one version and one upstr
   assert.equal(node.requestsTo('resource'), 1);
 });
 
-test('after the bound the next read is of a newer state', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t, { config: { latest: { maxStalenessMs: 20 } } });
-  await gateway.get(probe);
-  node.clock.advance(50n);
-
-  let reply = await gateway.get(probe);
-  while (reply.headers['ledgergate-served-version'] === '900') reply = await gateway.get(probe);
-
-  assert.match(reply.text, /"ledger_version":"950"/);
-});
-
 test('a pinned read near the head is no floor of its connection, its version as a token is', async (t) => {
   const { node, gateway } = await nodeAndGateway(t, { config: shared });
   const agent = new Agent({ connections: 1, pipelining: 1 });
@@ -189,16 +178,6 @@ test('Ledgergate-Max-Staleness tightens and loosens the bound; a malformed durat
   assert.equal(loose.headers['ledgergate-served-version'], '900');
   assert.equal(tight.headers['ledgergate-served-version'], '950');
   assert.deepEqual([bad.status, badVersion.status], [400, 400]);
-});
-
-test('an account without a version is read at the shared version', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t, { config: shared });
-  await gateway.get(probe);
-
-  const reply = await gateway.get('/accounts/0x1');
-
-  assert.equal(reply.headers['ledgergate-served-version'], '900');
-  assert.equal(node.lastRead?.url, '/v1/accounts/0x1?ledger_version=900');
 });
 
 test('the ledger info is of one snapshot, with the oldest version of the fleet', async (t) => {

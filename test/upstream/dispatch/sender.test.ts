@@ -1,14 +1,14 @@
 /** Requests of a sender: all resources are freed, and what hedges, retries and reads in the background may take. */
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Dialect } from '../../../src/ledger/ledger-headers.ts';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { type FleetRequest, UnreachedError } from '../../../src/upstream/dispatch/fleet-request.ts';
 import { until } from '../../support/eventually.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
-import { never, request, senderOf } from '../../support/sender.ts';
+import { type MadeUpSender, never, request, senderOf } from '../../support/sender.ts';
 
 /** Numbers that look random, the same ones for the same seed. */
 function chances(seed: number): (below: number) => number {
@@ -233,21 +233,23 @@ test('a submission that never left goes to another node when the share of retrie
 
 const held = { kind: 'version', version: LedgerVersion.of(900n) } as const;
 
-async function spareOf(...[t, answer, options]: Parameters<typeof senderOf>) {
-  const made = await senderOf(t, answer, options);
+/** Nodes at version 900 that never answer. */
+async function spareOf(t: TestContext, options: Pick<MadeUpSender, 'connections' | 'nodes'>) {
+  const made = await senderOf(t, () => undefined, options);
   for (const upstream of made.fleet.upstreams) made.fleet.observe(upstream, info, performance.now());
   return made;
 }
 
-test('with half of the places of any node taken, no node has to spare', async (t) => {
-  const { sender, upstream } = await spareOf(t, (_, response) => void response.destroy(), { connections: 4, nodes: 2 });
+test('no node has to spare for a version above its head, or with half of the places of any taken', async (t) => {
+  const { sender, upstream } = await spareOf(t, { connections: 4, nodes: 2 });
   assert.equal(sender.hasToSpare(held), true);
+  assert.equal(sender.hasToSpare({ ...held, version: LedgerVersion.of(901n) }), false);
   for (let place = 0; place < upstream.places.limit / 2; place += 1) upstream.places.enter();
   assert.equal(sender.hasToSpare(held), false);
 });
 
 test('an allowance keeps half of its burst for clients', async (t) => {
-  const { sender, upstream } = await spareOf(t, (_, response) => void response.destroy(), { connections: 4 });
+  const { sender, upstream } = await spareOf(t, { connections: 4 });
   const nowMs = performance.now();
   upstream.allowance.change(1_000, nowMs);
   for (let token = 0; token < 400; token += 1) upstream.allowance.spend(nowMs);
@@ -257,13 +259,8 @@ test('an allowance keeps half of its burst for clients', async (t) => {
   assert.equal(sender.hasToSpare(held), false);
 });
 
-test('no node has to spare for a version above its head', async (t) => {
-  const { sender } = await spareOf(t, (_, response) => void response.destroy(), { connections: 4 });
-  assert.equal(sender.hasToSpare({ ...held, version: LedgerVersion.of(901n) }), false);
-});
-
 test('while a request waits for a place, no node has to spare', async (t) => {
-  const { sender } = await spareOf(t, () => undefined, { connections: 1 });
+  const { sender } = await spareOf(t, { connections: 1 });
   const leaving = new AbortController();
   const asked = ['/1', '/2'].map((path) => sender.whole(request(path), leaving.signal).catch(() => undefined));
   await until(() => sender.waiting === 1);
