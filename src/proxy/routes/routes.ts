@@ -83,7 +83,6 @@ export class Routes extends Router implements Service {
       case 'usage':
         return this.#ownPages.serveUsage(exchange);
       case 'passed':
-        if (body === undefined) requirePassable(exchange.request, match);
         return this.#answerPassed(exchange, match, body);
       case 'preflight':
         if (exchange.answerPreflight()) return undefined;
@@ -125,9 +124,9 @@ export class Routes extends Router implements Service {
 
   #answerTarget(exchange: Exchange, match: Match): void | Promise<void> {
     const read = match.parse(exchange.request.headers.accept);
-    if (read === undefined) return this.#passRead(exchange, match);
+    if (read === undefined) return this.#answerPassed(exchange, match);
     if ('shared' in read) return this.#answerShared(exchange, read);
-    if (this.#reads.reader.isLarge(read)) return this.#passRead(exchange, match);
+    if (this.#reads.reader.isLarge(read)) return this.#answerPassed(exchange, match);
     return this.#answerRead(exchange, read, () => this.targets.add(match.target, new CachedTarget(match.route, read)));
   }
 
@@ -169,7 +168,7 @@ export class Routes extends Router implements Service {
     const { request, target } = exchange;
     // The next request for the target is parsed, and streamed at once.
     if (form !== undefined) this.targets.drop(target, form);
-    return this.#passRead(exchange, this.match(request.method ?? '', target));
+    return this.#answerPassed(exchange, this.match(request.method ?? '', target));
   }
 
   /** A long poll: callers of one hash share the wait for its commit. */
@@ -196,7 +195,7 @@ export class Routes extends Router implements Service {
     const request = { target: match.target, accept, contentType, body, isRestricted: exchange.isRestricted };
     const parse = (digest?: string): Read | undefined => match.parseBody({ ...request, digest });
     const serveRead = (read: Read | undefined): void | Promise<void> => {
-      if (read === undefined) return this.#passRead(exchange, match, body);
+      if (read === undefined) return this.#answerPassed(exchange, match, body);
       return this.#answerRead(
         exchange,
         read,
@@ -218,13 +217,6 @@ export class Routes extends Router implements Service {
     this.targets.addPosted({ target, contentType, form: answerForm(accept), body }, new CachedTarget(match.route, own));
   }
 
-  /** Passes a request whose route has a parser, because the parser left it to a node. */
-  #passRead(exchange: Exchange, match: Match, body?: Buffer): Promise<void> {
-    requirePassable(exchange.request, match);
-    exchange.requireTime();
-    return this.#pass(exchange, match, body);
-  }
-
   #answerEncode(exchange: Exchange, match: Match, body: Buffer): Promise<void> {
     if (!this.#encoder.isEnabled || !this.#isEncoded(match)) return this.#answerPassed(exchange, match, body);
     exchange.requireTime();
@@ -243,12 +235,10 @@ export class Routes extends Router implements Service {
     return freshness.ledgerInfo(exchange, exchange.signal).then((found) => exchange.answerInfo(found));
   }
 
-  #answerPassed(exchange: Exchange, match: Match, body: Buffer | undefined): Promise<void> {
+  /** Also where the route has a parser, which left the request to a node. */
+  #answerPassed(exchange: Exchange, match: Match, body?: Buffer): Promise<void> {
+    requirePassable(exchange.request, match);
     if (match.isIdempotent) exchange.requireTime();
-    return this.#pass(exchange, match, body);
-  }
-
-  #pass(exchange: Exchange, match: Match, body: Buffer | undefined): Promise<void> {
     // Its node alone decides which function it calls.
     if (exchange.isRestricted && match.mayBeView) exchange.requireFunction(undefined);
     return this.#passThrough.serve(exchange, match, body);

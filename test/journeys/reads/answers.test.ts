@@ -114,23 +114,6 @@ test('the ledger headers never go backward, whichever node answers', async (t) =
   }
 });
 
-test('a page may read the ledger headers, and its preflight is answered here', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t);
-  const origin = 'https://wallet.example';
-
-  const reply = await gateway.get(small, { origin });
-  const preflight = await gateway.send('OPTIONS', '/view', {
-    headers: { origin, 'access-control-request-method': 'POST', 'access-control-request-headers': 'content-type' },
-  });
-
-  assert.equal(reply.headers['access-control-allow-origin'], origin);
-  assert.match(reply.headers['access-control-expose-headers'] ?? '', /x-node-ledger-version/i);
-  assert.match(reply.headers['vary'] ?? '', /Origin/);
-  assert.equal(preflight.status, 204);
-  assert.equal(preflight.headers['access-control-allow-headers'], 'content-type');
-  assert.equal(node.requestsTo('view'), 0);
-});
-
 // Transactions, of which kept-routes.test.ts and transactions.test.ts have the rest.
 
 test('a 404 of a hash is final only after the deepest node has answered 404, too', async (t) => {

@@ -202,18 +202,12 @@ test('media types of this path are compared as nodes do', async (t) => {
   const { node, gateway } = await scene(t, coinTransfer.chain_id);
   publish(node, coinTransfer.abi);
   const body = JSON.stringify(coinTransfer.request);
-  const cases: readonly (readonly [contentType: string | undefined, status: number])[] = [
-    ['application/json', 200],
-    ['application/json; charset=utf-8', 200],
-    ['Application/JSON;charset=UTF-8', 200],
-    ['application/vnd.wallet+json', 200],
-    ['application/x+json', 200],
-    ['application/x.aptos.signed_transaction+bcs', 415],
-    ['application/jsonp', 415],
+  // test/proxy/routes/parsed-reads.test.ts has the rest.
+  const cases = [
+    ['application/vnd.wallet+json;charset=utf-8', 200],
     ['text/json', 415],
-    ['text/plain', 415],
     [undefined, 415],
-  ];
+  ] as const;
   for (const [contentType, status] of cases) {
     const headers: Record<string, string> = contentType === undefined ? {} : { 'content-type': contentType };
     const reply = await gateway.send('POST', path, { body, headers });

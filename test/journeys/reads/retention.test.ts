@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { Pool } from 'undici';
 import { advancingClock } from '../../../src/sample/ledger-clock.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { nodeAndGateway, probeAt, testGateway, twoTiers, statusesOf } from '../../support/gateway.ts';
+import { probeAt, statusesOf, testGateway, twoTiers } from '../../support/gateway.ts';
 import { createSampleNode } from '../../support/sample-node.ts';
 
 test('after a full node has pruned the version, the client gets 200, and later reads skip that node', async (t) => {
@@ -74,17 +74,6 @@ test('a pruned answer is not passed on while the node that holds the version is 
 
   assert.equal(reply.status, 503);
   assert.equal((JSON.parse(reply.text) as { error_code: string }).error_code, 'internal_error');
-});
-
-test('a version just above every head is waited for', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t, { config: { latest: { waitForVersionMs: 3_000 } } });
-
-  const reply = gateway.get(probeAt(905));
-  node.clock.head = 910n;
-  const news = await gateway.get('/accounts/0x1/resource/0x1::account::Account');
-
-  assert.equal(news.status, 200);
-  assert.match((await reply).text, /"ledger_version":"905"/);
 });
 
 test('versions of the future cost a node two requests each, of the far future one', async (t) => {

@@ -100,22 +100,6 @@ for (const [what, answer] of unreadable) {
   });
 }
 
-test('while no node confirms a function, one request a second asks, and the first good answer proves it', async (t) => {
-  const { node, gateway, clock, ask } = await scene(t, 1e-9, () => overloaded);
-
-  for (let round = 0; round < 10; round += 1) await ask();
-  await checks(gateway, 'inconclusive', 1);
-  const inFirstSecond = node.encodes.length;
-  node.encode = () => bytes;
-  clock.ms = 1_000;
-  for (let round = 0; round < 10; round += 1) await ask();
-  await checks(gateway, 'equal', 1);
-  clock.ms = 10_000;
-  for (let round = 0; round < 10; round += 1) await ask();
-
-  assert.deepEqual([inFirstSecond, node.encodes.length], [1, 2]);
-});
-
 test('the client is answered before the node', async (t) => {
   const order: string[] = [];
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
