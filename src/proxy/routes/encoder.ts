@@ -59,13 +59,13 @@ export class Encoder {
   readonly proof: StandingProof;
   readonly #context: EncoderContext;
   readonly #modules: ModuleSource;
-  readonly #metrics: ReturnType<typeof createEncodeMetrics>;
+  readonly #requests: ReturnType<typeof createEncodeMetrics>;
   readonly #passThrough: PassThrough;
 
   constructor(context: EncoderContext, passThrough: PassThrough) {
     this.#context = context;
     this.#modules = new ModuleSource(context.reads.reader, context.now);
-    this.#metrics = createEncodeMetrics(context.registry);
+    this.#requests = createEncodeMetrics(context.registry);
     this.proof = new StandingProof(context, this.#modules);
     this.#passThrough = passThrough;
   }
@@ -87,7 +87,7 @@ export class Encoder {
     // No await between this check and the answer: bytes that become doubtful in between would be sent.
     if (!this.proof.trust.isTrusted(functionId))
       return this.#passOn(exchange, match, body, forward('distrusted function'));
-    this.#metrics.local();
+    this.#requests.inc({ outcome: 'local', reason: '' });
     const head = ['Content-Type', 'application/json; charset=utf-8', 'Cache-Control', 'no-store'];
     exchange.reservation?.add(hex.length);
     exchange.answer(200, head, `"${hex}"`);
@@ -131,11 +131,11 @@ export class Encoder {
   ): Promise<void> {
     try {
       await this.#passThrough.serve(exchange, match, body);
-      this.#metrics.forwarded(reasonOf(outcome) ?? 'refused locally');
+      this.#requests.inc({ outcome: 'forwarded', reason: reasonOf(outcome) ?? 'refused locally' });
     } catch (error) {
       const isNodeless = error instanceof GatewayError && error.fault === 'unavailable' && !exchange.signal.aborted;
       if (outcome.kind !== 'refused' || !isNodeless || exchange.response.headersSent) throw error;
-      this.#metrics.refused();
+      this.#requests.inc({ outcome: 'refused', reason: 'no node' });
       throw new GatewayError(outcome.code === 'invalid_input' ? 'invalidInput' : 'malformed', outcome.message, {
         cause: error,
       });
@@ -151,9 +151,9 @@ function reasonOf(outcome: EncodeOutcome | Forward): NodeReason | undefined {
 
 const forward = (reason: NodeReason): Forward => ({ kind: 'forward', reason });
 
-/** Registers the family of requests for signing messages. */
+/** Registers the family of requests for signing messages. Refused ones got an error, as no node could be asked. */
 export function createEncodeMetrics(registry: Registry) {
-  const requests = new Counter(registry, {
+  return new Counter(registry, {
     name: 'ledgergate_encode_requests_total',
     help: 'Requests for a signing message: local (encoded here), forwarded (an upstream encoded, and why), refused (here, since no upstream could be asked).',
     labels: { outcome: ['local', 'forwarded', 'refused'], reason: ['', 'no node', ...nodeReasons] },
@@ -163,13 +163,6 @@ export function createEncodeMetrics(registry: Registry) {
       ...combinations({ outcome: ['forwarded'], reason: nodeReasons }),
     ],
   });
-  const local = requests.of({ outcome: 'local', reason: '' });
-  return {
-    local: () => local.inc(),
-    forwarded: (reason: NodeReason) => requests.inc({ outcome: 'forwarded', reason }),
-    /** Answered with an error, because no node was reachable. */
-    refused: () => requests.inc({ outcome: 'refused', reason: 'no node' }),
-  };
 }
 
 interface LocalEncoding {

@@ -292,18 +292,3 @@ test('a second client of the SDK costs no node call', async (t) => {
   }
   assert.deepEqual(counted, expected);
 });
-
-test('90 SDK reads of latest cost a node call for each of three questions', async (t) => {
-  const { node, ofGateway } = await worldOf(t);
-  const { aptos } = ofGateway();
-  const other = Account.generate().accountAddress;
-  for (let round = 0; round < 30; round += 1) {
-    await Promise.all([
-      aptos.getAccountInfo({ accountAddress }),
-      aptos.getBalance({ accountAddress, asset: '0x1::aptos_coin::AptosCoin' }),
-      aptos.getBalance({ accountAddress: other, asset: '0x1::aptos_coin::AptosCoin' }),
-    ]);
-  }
-  t.diagnostic(`90 reads, ${node.reads} node calls`);
-  assert.equal(node.reads, 3);
-});

@@ -49,17 +49,6 @@ class World {
   }
 }
 
-test('a stream begins with the state of its read, and has an event where the shared state has moved', async () => {
-  const world = new World();
-  const client = world.open(5n);
-  assert.deepEqual(client.take(), ['ledger_info 5 {"ledger_version":"5"}']);
-  await world.beat(5n);
-  await world.beat(7n);
-  await world.beat(7n);
-  assert.deepEqual(client.take(), ['ledger_info 7 {"ledger_version":"7"}']);
-  assert.equal(client.events, 2);
-});
-
 test('streams of one state share its frame', async () => {
   const world = new World();
   const clients = [world.open(5n), world.open(5n)];

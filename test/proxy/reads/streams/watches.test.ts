@@ -161,16 +161,6 @@ function planned(name: string, reads: number) {
   };
 }
 
-test('a stream begins with its read, and has an event where the body of a round differs', async (t) => {
-  const world = new World(t);
-  world.answer = (_, version) => [200, `{"value":"${version < 7n ? 1 : 2}"}`];
-  const client = world.open(5n);
-  assert.deepEqual(client.take(), ['change 5 {"value":"1"}']);
-  for (const version of [6n, 7n, 8n]) await world.beat(version);
-  assert.deepEqual(client.take(), ['change 7 {"value":"2"}']);
-  assert.deepEqual(world.begun, ['0xa at 6', '0xa at 7', '0xa at 8'].map(longAddress));
-});
-
 test('an interval has one read of a node for each key, whatever moves, and whoever watches', async (t) => {
   const world = new World(t);
   world.answer = (_, version) => [200, `{"value":"${version}"}`];
