@@ -1,24 +1,15 @@
 /** Requests for kept and shared reads by their meaning, the many spellings of each, and the requests next to it. */
-import {
-  plainTag,
-  spellAddress,
-  spellJson,
-  spellTag,
-  type Draw,
-  type Json,
-  type StructTag,
-  type Tag,
-} from './spellings.ts';
+import { Draw, type Json, plainTag, spellAddress, spellJson, spellTag, type StructTag, type Tag } from './spellings.ts';
 
 /** One value of a request. */
-export interface Value {
-  /** Its meaning. */
+export interface Value<Spelled = string> {
+  /** Its meaning; in a body, as JSON. */
   readonly plain: string;
   /** The parameter means the same as none. */
   readonly isOff?: boolean;
-  readonly spell: (draw: Draw) => string;
+  readonly spell: (draw: Draw) => Spelled;
   /** A value next to it, of another meaning. */
-  readonly other: (draw: Draw) => Value;
+  readonly other: (draw: Draw) => Value<Spelled>;
 }
 
 export const address = (digits: string): Value => ({
@@ -68,6 +59,32 @@ export const flag = (isOn: boolean): Value => ({
   other: () => flag(!isOn),
 });
 
+/** A type in a body. */
+export const type = (of: Tag): Value<Json> => ({
+  plain: JSON.stringify(plainTag(of)),
+  spell: (draw) => spellTag(draw, of),
+  other: (draw) => type(of.kind === 'struct' ? otherStruct(draw, of) : { kind: 'vector', element: of }),
+});
+
+const types = (of: readonly Tag[]): Value<Json> => ({
+  plain: JSON.stringify(of.map(plainTag)),
+  spell: (draw) => of.map((one) => spellTag(draw, one)),
+  other: () => types([...of, { kind: 'primitive', name: 'bool' }]),
+});
+
+/** The function of a view: the struct tag of its names. */
+const called = (of: StructTag): Value<Json> => ({
+  plain: JSON.stringify(`0x${of.address}::${of.module}::${of.name}`),
+  spell: (draw) => `${spellAddress(draw, of.address)}::${of.module}::${of.name}`,
+  other: (draw) => called(otherStruct(draw, of)),
+});
+
+export const json = (value: Json): Value<Json> => ({
+  plain: spellJson(new Draw(0), value),
+  spell: () => value,
+  other: (draw) => json(otherJson(draw, value)),
+});
+
 /** The meaning of a request. Two requests mean the same exactly when `meaningOf` of them is the same. */
 export interface KeptRequest {
   readonly kind: string;
@@ -76,7 +93,9 @@ export interface KeptRequest {
   readonly path: readonly (string | Value)[];
   readonly query: readonly (readonly [name: string, value: Value])[];
   readonly form: 'json' | 'bcs';
-  readonly body?: readonly (readonly [name: string, value: Json | Tag])[];
+  readonly body?: readonly (readonly [name: string, value: Value<Json>])[];
+  /** Nodes ignore members of the body that they do not know. */
+  readonly isOpen?: boolean;
 }
 
 /** A request as a client writes it. */
@@ -87,7 +106,7 @@ export interface SpelledRequest {
   readonly body: string;
 }
 
-const words = ['a', 'A', 'b', 'coin', 'Coin', 'x_1', 'x1'] as const;
+const words = ['a', 'A', 'b', 'coin', 'Coin', 'x_1', 'x1', 'x$1'] as const;
 
 function drawHex(draw: Draw): string {
   const length = draw.pick(1, 1, 2, 3, 40, 63, 64);
@@ -113,7 +132,7 @@ function drawTag(draw: Draw, depth: number): Tag {
   const kind = depth > 2 ? 'primitive' : draw.pick('primitive', 'vector', 'struct');
   if (kind === 'struct') return drawStruct(draw, depth);
   if (kind === 'vector') return { kind, element: drawTag(draw, depth + 1) };
-  return { kind, name: draw.pick('u8', 'u64', 'bool', 'address') };
+  return { kind, name: draw.pick('bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'address', 'signer') };
 }
 
 const anyTag = (draw: Draw): Value => tag(drawStruct(draw));
@@ -130,13 +149,24 @@ function some(draw: Draw, name: string, value: (draw: Draw) => Value): Query {
 
 const pinned = (draw: Draw): Query => [['ledger_version', anyNumber(draw)]];
 
-function drawJson(draw: Draw): Json {
-  const scalar = draw.pick<Json>('0x1', '0x01', '1', 'a"\\\u00e9/', { number: '1' }, { number: '1.0' }, true, '');
-  const pair: readonly (readonly [string, Json])[] = [
-    ['a', scalar],
-    ['b', '2'],
-  ];
-  return draw.pick<Json>(scalar, scalar, [scalar, '2'], { members: pair });
+const characters = 'aZ0 "\\/\b\n\u0000\u001f\u00e9\u2028\uffff';
+
+function drawJson(draw: Draw, depth = 0): Json {
+  const inner = (): Json => drawJson(draw, depth + 1);
+  switch (draw.pick('plain', 'text', 'number', ...(depth < 3 ? (['list', 'members'] as const) : []))) {
+    case 'plain':
+      return draw.pick<Json>('0x1', '0x01', '1', 'null', '', true, false, null);
+    case 'text':
+      return times(draw.upTo(6), () => characters.charAt(draw.upTo(characters.length - 1))).join('');
+    case 'number': {
+      const digits = draw.pick('0', '7', '10', '120', '18446744073709551616');
+      return { number: draw.pick('', '-') + digits + draw.pick('', '', '.0', '.50') + draw.pick('', '', 'e0', 'E+2') };
+    }
+    case 'list':
+      return times(draw.upTo(3), inner);
+    case 'members':
+      return { members: ['a', 'B', '', '\u00e9"'].filter(() => draw.flip()).map((name) => [name, inner()] as const) };
+  }
 }
 
 type Make = (draw: Draw) => Pick<KeptRequest, 'path' | 'query'> & Partial<KeptRequest>;
@@ -156,6 +186,17 @@ const kinds: Readonly<Record<string, Make>> = {
     query: pinned(draw),
   }),
   'module lenient': (draw) => ({ path: ['accounts', anyAddress(draw), 'module', anyWord(draw)], query: pinned(draw) }),
+  'view lenient': (draw) => ({
+    method: 'POST',
+    path: ['view'],
+    query: pinned(draw),
+    body: [
+      ['function', called(drawStruct(draw, 2))],
+      ['type_arguments', types(times(draw.upTo(2), () => drawTag(draw, 0)))],
+      ['arguments', json(times(draw.upTo(3), () => drawJson(draw)))],
+    ],
+    isOpen: true,
+  }),
   'by hash lenient': (draw) => ({ path: ['transactions', 'by_hash', anyHash(draw)], query: [] }),
   'wait by hash lenient': (draw) => ({ path: ['transactions', 'wait_by_hash', anyHash(draw)], query: [] }),
   account: (draw) => ({ path: ['accounts', anyAddress(draw)], query: pinned(draw) }),
@@ -170,16 +211,16 @@ const kinds: Readonly<Record<string, Make>> = {
     path: ['tables', anyAddress(draw), 'item'],
     query: pinned(draw),
     body: [
-      ['key_type', drawTag(draw, 0)],
-      ['value_type', drawTag(draw, 0)],
-      ['key', drawJson(draw)],
+      ['key_type', type(drawTag(draw, 0))],
+      ['value_type', type(drawTag(draw, 0))],
+      ['key', json(drawJson(draw))],
     ],
   }),
   'raw item': (draw) => ({
     method: 'POST',
     path: ['tables', anyAddress(draw), 'raw_item'],
     query: pinned(draw),
-    body: [['key', drawJson(draw)]],
+    body: [['key', json(drawJson(draw))]],
   }),
   'by version': (draw) => ({ path: ['transactions', 'by_version', anyNumber(draw)], query: [] }),
   transactions: (draw) => ({ path: ['transactions'], query: events(draw) }),
@@ -229,18 +270,19 @@ export function drawRequest(draw: Draw, kind: string): KeptRequest {
 /** The meaning as one text, written without the code under test. */
 export function meaningOf({ method, path, query, form, body = [] }: KeptRequest): string {
   const parameters = query.flatMap(([name, { plain, isOff = false }]) => (isOff ? [] : [`${name}=${plain}`])).sort();
-  const members = body.map(([name, value]) => `${name}:${isTag(value) ? plainTag(value) : JSON.stringify(value)}`);
+  const members = body.map(([name, { plain }]) => `${name}:${plain}`);
   const segments = path.map((part) => (typeof part === 'string' ? part : part.plain));
   return [method, form, segments.join('/'), parameters.join('&'), members.join(',')].join(' ');
 }
 
-function isTag(value: Json | Tag): value is Tag {
-  return value !== null && typeof value === 'object' && 'kind' in value;
+/** The JSON of the body, read without the code under test; `undefined`: it has none. */
+export function bodyOf({ body }: KeptRequest): unknown {
+  return body && JSON.parse(`{${body.map(([name, { plain }]) => `"${name}":${plain}`).join()}}`);
 }
 
 /** The request as some client might write it. */
 export function spellRequest(draw: Draw, request: KeptRequest): SpelledRequest {
-  const { method, path, query, form, body = [] } = request;
+  const { method, path, query, form } = request;
   const segments = path.map((part) => (typeof part === 'string' ? part : encodeSome(draw, part.spell(draw))));
   const noise = (): string => draw.pick('', '', '', '&');
   const parameters = draw
@@ -256,12 +298,14 @@ export function spellRequest(draw: Draw, request: KeptRequest): SpelledRequest {
       form === 'bcs'
         ? draw.pick('application/x-bcs', 'APPLICATION/X-BCS', 'application/x-bcs, application/json;q=0.5')
         : draw.pick(undefined, '*/*', 'application/json', 'text/html, application/json'),
-    body: body.length === 0 ? '' : spellBody(draw, body),
+    body: spellBody(draw, request),
   };
 }
 
-function spellBody(draw: Draw, body: NonNullable<KeptRequest['body']>): string {
-  const members = body.map(([name, value]) => [name, isTag(value) ? spellTag(draw, value) : value] as const);
+function spellBody(draw: Draw, { body, isOpen = false }: KeptRequest): string {
+  if (body === undefined) return '';
+  const members: [string, Json][] = body.map(([name, value]) => [name, value.spell(draw)]);
+  if (isOpen && draw.flip()) members.push(['comment', 'nodes ignore what they do not know']);
   return spellJson(draw, { members });
 }
 
@@ -305,8 +349,7 @@ export function neighbourOf(draw: Draw, request: KeptRequest): KeptRequest | und
       const at = draw.upTo(Math.max(0, body.length - 1));
       const [name, value] = body[at] ?? [];
       if (name === undefined || value === undefined) return undefined;
-      const other = isTag(value) ? otherTag(draw, value) : otherJson(draw, value);
-      return { ...request, body: body.with(at, [name, other]) };
+      return { ...request, body: body.with(at, [name, value.other(draw)]) };
     }
     case 'form':
       return { ...request, form: request.form === 'json' ? 'bcs' : 'json' };
@@ -334,7 +377,7 @@ function otherDigit(draw: Draw, digits: string): string {
 }
 
 /** Another address: one digit changed, or one appended. */
-export function otherHex(draw: Draw, digits: string): string {
+function otherHex(draw: Draw, digits: string): string {
   const isLonger = digits !== '0' && digits.length < 64 && draw.flip();
   return (isLonger ? `${digits}0` : otherDigit(draw, digits)).replace(/^0+(?=.)/, '');
 }
@@ -352,16 +395,14 @@ function otherStruct(draw: Draw, tag: StructTag): StructTag {
   }
 }
 
-function otherTag(draw: Draw, tag: Tag): Tag {
-  return tag.kind === 'struct' ? otherStruct(draw, tag) : { kind: 'vector', element: tag };
-}
-
-/** A value of another meaning: another type, number text, character or depth. */
-export function otherJson(draw: Draw, value: Json): Json {
+/** A value of another meaning: another type, number text, character, item or depth. */
+function otherJson(draw: Draw, value: Json): Json {
   if (typeof value === 'string') return draw.flip() ? `${value} ` : [value];
   if (typeof value === 'boolean') return String(value);
-  if (value !== null && 'number' in value) {
+  if (value === null || 'members' in value) return [value];
+  if ('number' in value)
     return draw.flip() ? value.number : { number: value.number + (/[.eE]/.test(value.number) ? '1' : '.0') };
-  }
-  return [value];
+  const at = draw.upTo(value.length);
+  const inside = value[at];
+  return inside === undefined ? draw.pick<Json>([value], [...value, null]) : value.with(at, otherJson(draw, inside));
 }

@@ -1,5 +1,5 @@
 /**
- * Meanings (addresses, type tags, view requests) and the many ways to spell each. `plain` texts are written here by
+ * Meanings (addresses, type tags, JSON) and the many ways to spell each. `plain` texts are written here by
  * hand, so that they can stand against the canonical texts of `src`.
  */
 import { Random } from './random.ts';
@@ -64,23 +64,15 @@ export type Json =
   | readonly Json[]
   | { readonly members: readonly (readonly [string, Json])[] };
 
-export interface ViewRequest {
-  readonly address: Hex;
-  readonly module: string;
-  readonly name: string;
-  readonly typeArguments: readonly Tag[];
-  readonly arguments: readonly Json[];
-}
-
 export const hex: fc.Arbitrary<Hex> = fc.stringMatching(/^(?:0|[1-9a-f][0-9a-f]{0,63})$/);
 
 const reserved = /^(?:bool|u8|u16|u32|u64|u128|u256|i8|i16|i32|i64|i128|i256|address|signer|vector|true|false)$/;
 
-export const word: fc.Arbitrary<string> = fc
+const word: fc.Arbitrary<string> = fc
   .stringMatching(/^[A-Za-z][A-Za-z0-9_$]{0,12}$/)
   .filter((text) => !reserved.test(text));
 
-const { tag, struct } = fc.letrec<{ tag: Tag; struct: StructTag }>((tie) => ({
+const { struct } = fc.letrec<{ tag: Tag; struct: StructTag }>((tie) => ({
   struct: fc.record({
     kind: fc.constant('struct' as const),
     address: hex,
@@ -100,31 +92,6 @@ const { tag, struct } = fc.letrec<{ tag: Tag; struct: StructTag }>((tie) => ({
 }));
 
 export const structTag: fc.Arbitrary<StructTag> = struct;
-
-const number = fc.stringMatching(/^-?(?:0|[1-9][0-9]{0,20})(?:\.[0-9]{1,4})?(?:[eE][+-]?[0-9]{1,2})?$/);
-
-const { json } = fc.letrec<{ json: Json }>((tie) => ({
-  json: fc.oneof(
-    { maxDepth: 4, withCrossShrink: true },
-    fc.constant(null),
-    fc.boolean(),
-    fc.string({ unit: 'binary', maxLength: 12 }),
-    fc.constantFrom('0x1', '0x01', '1', 'null', 'true', ''),
-    number.map((text) => ({ number: text })),
-    fc.array(tie('json'), { maxLength: 4 }),
-    fc
-      .uniqueArray(fc.tuple(fc.string({ maxLength: 5 }), tie('json')), { maxLength: 4, selector: ([key]) => key })
-      .map((members) => ({ members })),
-  ),
-}));
-
-export const viewRequest: fc.Arbitrary<ViewRequest> = fc.record({
-  address: hex,
-  module: word,
-  name: word,
-  typeArguments: fc.array(tag, { maxLength: 3 }),
-  arguments: fc.array(json, { maxLength: 4 }),
-});
 
 /** The spelling that nodes print. */
 export function plainTag(tag: Tag): string {
@@ -177,18 +144,6 @@ export function spellJson(draw: Draw, value: Json): string {
     return `[${one.length === 0 ? gap() : one.map(spell).join(',')}]`;
   };
   return spell(value);
-}
-
-/** The same request body in drawn spelling: members anywhere, unknown members between them. */
-export function spellView(draw: Draw, request: ViewRequest): string {
-  const id = `${spellAddress(draw, request.address)}::${request.module}::${request.name}`;
-  const members: (readonly [string, Json])[] = [
-    ['function', id],
-    ['type_arguments', request.typeArguments.map((tag) => spellTag(draw, tag))],
-    ['arguments', request.arguments],
-  ];
-  if (draw.flip()) members.push(['comment', 'nodes ignore what they do not know']);
-  return spellJson(draw, { members });
 }
 
 const shortEscapes: Readonly<Record<string, string>> = {

@@ -11,7 +11,17 @@ import { fakeNode } from '../../support/fake-node.ts';
 import { fetchReply, nodeAndGateway, patient, testGateway } from '../../support/gateway.ts';
 import { heldBytes } from '../../support/heap.ts';
 import { keptLedger, type KeptRoute, keptRoutes } from '../../support/kept-routes.ts';
-import { address, flag, type KeptRequest, number, spellRequest, tag, word } from '../../support/kept-spellings.ts';
+import {
+  address,
+  flag,
+  json,
+  type KeptRequest,
+  number,
+  spellRequest,
+  tag,
+  type,
+  word,
+} from '../../support/kept-spellings.ts';
 import { Draw, type StructTag } from '../../support/spellings.ts';
 import { rowsIn } from '../../support/tables.ts';
 
@@ -227,9 +237,9 @@ const requests: Readonly<Record<string, Partial<KeptRequest> & Pick<KeptRequest,
     path: ['tables', account, 'item'],
     query: at,
     body: [
-      ['key_type', { kind: 'vector', element: struct('string', 'String') }],
-      ['value_type', { kind: 'primitive', name: 'u64' }],
-      ['key', ['a"\u00e9/', { number: '1.0' }]],
+      ['key_type', type({ kind: 'vector', element: struct('string', 'String') })],
+      ['value_type', type({ kind: 'primitive', name: 'u64' })],
+      ['key', json(['a"\u00e9/', { number: '1.0' }])],
     ],
   },
   'transaction by version': { path: ['transactions', 'by_version', number(600n)], query: [] },
