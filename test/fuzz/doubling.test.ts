@@ -1,13 +1,10 @@
 // Twice the input is twice the work, counted by the blocks of code that run: a busy machine changes nothing. What takes
-// V8's own loops longer (regular expressions) shows in growth.test.ts.
+// V8's own loops longer (regular expressions) shows in growth.test.ts; encode/steps.test.ts counts the encoder's.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseViewBody } from '../../src/proxy/routes/canonical-body.ts';
-import { findAbiType } from '../../src/encode/abi-type.ts';
-import { Steps } from '../../src/encode/outcome.ts';
 import { JsonValue } from '../../src/ledger/json-value.ts';
 import { TypeTag } from '../../src/ledger/type-tag.ts';
-import { encodeBy, moduleOf } from '../encode/requests.ts';
 import { countWork, startCounting } from '../support/counted-work.ts';
 
 const list = (count: number, item: (index: number) => string): string =>
@@ -21,11 +18,6 @@ const readTag = (text: string) => {
 };
 const readJson = (text: string) => JsonValue.canonical(JsonValue.parse(text));
 
-/** Encodes a call of a function that takes `params`, with `type` as its type argument. */
-function encode(params: readonly string[], values: string, types: readonly string[] = []) {
-  return encodeBy(moduleOf(params, types.length), { types, values: `[${values}]` });
-}
-
 const rows: readonly (readonly [title: string, make: (n: number) => string, read: (text: string) => unknown])[] = [
   ['arguments of a type tag', (n) => `0x1::a::B<${list(n, () => 'u8')}>`, readTag],
   ['arguments of a type tag that is cut off', (n) => `0x1::a::B<${list(n, () => '0x1::c::D<u8>')}`, readTag],
@@ -36,7 +28,6 @@ const rows: readonly (readonly [title: string, make: (n: number) => string, read
   ],
   ['blanks of a type tag', (n) => `0x1::a::B<${list(n, () => '  u8  ')}>`, readTag],
   ['an open type tag', (n) => 'vector<'.repeat(n), readTag],
-  ['arguments of an ABI type', (n) => `0x1::a::B<${list(n, () => 'T0')}>`, (text) => findAbiType(text, new Steps())],
   ['values of JSON', (n) => `[${list(n, () => '{"a":[1,true,null]}')}]`, readJson],
   ['members of JSON', (n) => `{${list(n, (at) => `"k${at}":"v"`)}}`, readJson],
   ['escapes of JSON', (n) => `"${'\\u0041\\n'.repeat(n)}"`, readJson],
@@ -51,24 +42,12 @@ const rows: readonly (readonly [title: string, make: (n: number) => string, read
     (n) => list(n, () => '"0x1::a::B<u8>"'),
     (text) => parseViewBody('application/json', view(text, '')),
   ],
-  ['values of a signing request', (n) => `[${list(n, () => '"1"')}]`, (text) => encode(['vector<u64>'], text)],
-  ['bytes of a signing request', (n) => `"0x${'ab'.repeat(n)}"`, (text) => encode(['vector<u8>'], text)],
-  ['a type argument', (n) => `0x1::a::B<${list(n, () => 'u8')}>`, (text) => encode([], '', [text])],
-  [
-    'parameters',
-    (n) => list(n, () => '"1"'),
-    (text) =>
-      encode(
-        text.split(',').map(() => 'u64'),
-        text,
-      ),
-  ],
 ];
 
 await startCounting();
 
 async function workOf(read: (text: string) => unknown, text: string): Promise<number> {
-  return countWork(/\/src\/(?:encode|ledger|proxy\/routes)\//, async () => {
+  return countWork(/\/src\/(?:ledger|proxy\/routes)\//, async () => {
     try {
       await read(text);
     } catch {
