@@ -9,7 +9,7 @@ import { keyText, type CacheKey } from './key.ts';
 import type { MemoryCache } from './memory/memory.ts';
 import { type ForgottenReads, keyMatcher, type PurgeScope } from './purge.ts';
 import { type CachedResponse, type Miss, outcomeOf } from './record.ts';
-import type { EntryInspection, LeaseEnd, SharedTier } from './redis/shared-tier.ts';
+import type { LeaseEnd, SharedTier } from './redis/shared-tier.ts';
 import type { AnswerStore } from './store/store.ts';
 
 /** The node that answered, and facts of its answer that are not the read's. */
@@ -163,14 +163,9 @@ export class ReadThrough {
   }
 
   /** The contents of the tiers for a key, and its names in them, without counting as a use. */
-  async inspect(key: CacheKey): Promise<{
-    readonly names: { readonly text: string; readonly redis: string | undefined; readonly field: string };
-    readonly memory: CachedResponse | undefined;
-    readonly store: 'hit' | Miss | 'off';
-    readonly redis: EntryInspection | undefined;
-  }> {
+  async inspect(key: CacheKey) {
     const shared = this.#shared;
-    const store = this.#store === undefined ? 'off' : outcomeOf(await this.#store.inspect(key));
+    const store = this.#store === undefined ? ('off' as const) : outcomeOf(await this.#store.inspect(key));
     const names = { text: keyText(key), redis: shared?.nameOf(key), field: String(key.slot) };
     return { names, memory: this.#memory.peek(key), store, redis: await shared?.inspect(key) };
   }

@@ -313,10 +313,6 @@ export class TierEpoch {
     return this.#fields.put(ledger, endedField(id), '1');
   }
 
-  #hasMembers(own: Membership, id: string): Promise<boolean | undefined> {
-    return this.#fields.hasMembers(own.ledger, id, this.#times.beatMs);
-  }
-
   /**
    * Compares an epoch's checkpoint with nodes; `undefined`: the membership ended meanwhile. A checkpoint above the nodes
    * is compared until they reach it, although the epoch's own moves on.
@@ -395,7 +391,8 @@ export class TierEpoch {
   async #preferOlder(own: Membership, present: Epoch, kept: Epochs): Promise<void> {
     for (const older of kept.open) {
       if (!isOlder(older, present)) return;
-      if (own.denied.has(older.id) || !(await this.#hasMembers(own, older.id))) continue;
+      if (own.denied.has(older.id) || !(await this.#fields.hasMembers(own.ledger, older.id, this.#times.beatMs)))
+        continue;
       const compared = await this.#compare(own, older);
       if (compared === undefined) return;
       if (compared.agreement === 'same') return this.#take(own, compared, true);
@@ -412,7 +409,7 @@ export class TierEpoch {
       if (compared === undefined || compared.agreement === 'mixed') return;
       isUndecided ||= compared.agreement === 'unknown' || compared.agreement === 'pruned';
       if (compared.agreement !== 'same') continue;
-      const hasMembers = await this.#hasMembers(own, epoch.id);
+      const hasMembers = await this.#fields.hasMembers(own.ledger, epoch.id, this.#times.beatMs);
       if (hasMembers === undefined || !this.#isCurrent(own)) return;
       if (hasMembers) return this.#take(own, compared, true);
       empty ??= compared;

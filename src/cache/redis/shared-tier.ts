@@ -33,11 +33,10 @@ interface SharedTierCounts {
 /** `readable`: Redis has the answer. `nothing`: there is none to share. `abandoned`: the load was aborted. */
 export type LeaseEnd = 'readable' | 'nothing' | 'abandoned';
 
-/** The turn of a read among replicas: `lead`, with the lease, reads for all; `alone` reads without coordination. */
+/** The turn of a read among replicas. */
 interface ReadTurn {
-  readonly kind: 'lead' | 'alone';
-  /** Ends the lease. To be called once. */
-  readonly release?: (end: LeaseEnd) => void;
+  /** Ends the lease, with which it reads for all. To be called once. `undefined`: it reads without coordination. */
+  readonly release: ((end: LeaseEnd) => void) | undefined;
   /** Redis holds a damaged entry of the read. */
   readonly isDamaged: boolean;
 }
@@ -54,7 +53,7 @@ interface RedisWrite extends QueuedWrite {
 }
 
 /** A read's entry in Redis, for an operator. */
-export interface EntryInspection {
+interface EntryInspection {
   readonly reference: 'found' | Miss;
   readonly digest?: string | undefined;
   /** End of a mutable answer, in seconds since 1970. */
@@ -163,7 +162,7 @@ export class SharedTier extends WriteBehind<RedisWrite> {
   ): Promise<ReadTurn | FoundAnswer> {
     return within(span, 'lease', async (part) => {
       const turn = await this.#turn(key, untilMs, signal, part);
-      const kind = 'answer' in turn ? 'followed' : turn.kind;
+      const kind = 'answer' in turn ? 'followed' : turn.release === undefined ? 'alone' : 'lead';
       part?.note({ 'ledgergate.lease.turn': kind });
       this.#counts.turned(kind);
       return turn;
@@ -256,7 +255,7 @@ export class SharedTier extends WriteBehind<RedisWrite> {
       // The holder died or gave up: the next one to take the lease reads for the rest.
       lease = await this.#takeLease(key, performance.now() + this.timeoutMs, span);
     }
-    return typeof lease === 'function' ? { kind: 'lead', release: lease, isDamaged } : { kind: 'alone', isDamaged };
+    return { release: lease === 'taken' ? undefined : lease, isDamaged };
   }
 
   /** Resolves to the release of the lease; `taken`: another replica has it; `undefined`: no answer. */

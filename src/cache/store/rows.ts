@@ -92,8 +92,12 @@ function all(statement: StatementSync, ...values: readonly (string | number)[]) 
   }
 }
 
-/** The columns of an answer and of its read's reference. */
-export interface StoredColumns {
+/** An answer in a batch, whose bytes have `nameBytes` of the read's name, then the record; and its read's reference. */
+export interface StoredWrite {
+  /** Offset of the name in the batch's bytes. */
+  readonly at: number;
+  /** Bytes of the record behind the name. */
+  readonly length: number;
   readonly digest: string;
   /** The epoch in which the answer was read. */
   readonly term: string;
@@ -104,14 +108,6 @@ export interface StoredColumns {
   readonly account: number;
   /** The present record is damaged. */
   readonly overwrite: boolean;
-}
-
-/** An answer in a batch, whose bytes have `nameBytes` of the read's name, then the record. */
-export interface StoredWrite extends StoredColumns {
-  /** Offset of the name in the batch's bytes. */
-  readonly at: number;
-  /** Bytes of the record behind the name. */
-  readonly length: number;
 }
 
 /** Answers that are written in one transaction. */

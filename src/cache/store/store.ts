@@ -32,7 +32,7 @@ import { type CacheProcess, createTierCounters, type ReadFlights } from '../tier
 import { type QueuedWrite, WriteBehind, type WriteOptions, type WriteOutcome } from '../write-behind.ts';
 import { faultOf, isUnusable, pathOf } from './file.ts';
 import { StoreLink, type ThreadSetup } from './link.ts';
-import { nameBytes, type Renewal, type StoredColumns, StoreReader, type StoredRow, type StoredWrite } from './rows.ts';
+import { nameBytes, type Renewal, StoreReader, type StoredRow, type StoredWrite } from './rows.ts';
 
 interface StoreUser {
   /** The present ledger and epoch; without them nothing is looked up or stored. */
@@ -53,7 +53,7 @@ interface StoreWrite extends QueuedWrite {
   /** The row's name, of `nameBytes`. */
   readonly name: Buffer;
   readonly answer: CachedResponse;
-  readonly columns: StoredColumns;
+  readonly columns: Omit<StoredWrite, 'at' | 'length'>;
 }
 
 /** One batch: its copy takes less than a millisecond. */
