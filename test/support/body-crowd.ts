@@ -7,17 +7,15 @@ import { connect as connectTls } from 'node:tls';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 
 export interface BodyCrowdOptions {
-  readonly transport: 'HTTP/1.1' | 'TLS' | 'HTTP/2';
+  readonly transport: 'HTTP/1.1' | 'HTTP/2';
   readonly port: number;
-  /** PEM text; absent without TLS. */
+  /** PEM text; absent over HTTP/1.1, which is without TLS. */
   readonly ca?: string;
   /** Source address of the connections. */
   readonly address: string;
   /** Bodies under way at once. */
   readonly clients: number;
   readonly path: string;
-  /** Default: any. */
-  readonly accept?: string;
   readonly body: Uint8Array;
   /** `unfinished`: the last byte never comes. `again`: each is answered, and then the next is sent. */
   readonly kind: 'unfinished' | 'again';
@@ -50,11 +48,10 @@ function sent({ kind, body }: BodyCrowdOptions): Uint8Array {
 
 /** The status of the answer, 0 where none came; the connection ends with it. */
 async function sendH1(options: BodyCrowdOptions): Promise<number> {
-  const { transport, port, ca = '', address: localAddress, path, accept = '*/*', body } = options;
-  const tcp = connectTcp({ port, host: '127.0.0.1', localAddress });
-  const socket = transport === 'TLS' ? connectTls({ socket: tcp, ca, ALPNProtocols: ['http/1.1'] }) : tcp;
+  const { port, address: localAddress, path, body } = options;
+  const socket = connectTcp({ port, host: '127.0.0.1', localAddress });
   socket.write(`POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nConnection: close\r\n`);
-  socket.write(`Accept: ${accept}\r\nContent-Length: ${body.length}\r\n\r\n`);
+  socket.write(`Content-Length: ${body.length}\r\n\r\n`);
   socket.write(sent(options));
   // An answer that comes before the end of the body may be lost in a reset.
   socket.on('error', () => undefined);
@@ -81,8 +78,8 @@ async function openSession({ port, ca = '', address: localAddress }: BodyCrowdOp
 }
 
 async function sendH2(session: ClientHttp2Session, options: BodyCrowdOptions): Promise<number> {
-  const { path, accept = '*/*', body } = options;
-  const headers = { 'content-type': 'application/json', 'content-length': String(body.length), accept };
+  const { path, body } = options;
+  const headers = { 'content-type': 'application/json', 'content-length': String(body.length) };
   const stream = session.request({ ':method': 'POST', ':path': path, ...headers });
   stream.on('error', () => undefined);
   stream.write(sent(options));
