@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { LedgerInfo } from '../../src/ledger/ledger-headers.ts';
-import { advancingClock, type LedgerClock } from '../../src/sample/ledger-clock.ts';
+import type { LedgerClock } from '../../src/sample/ledger-clock.ts';
 import type { SampleRouteName } from '../../src/sample/routes.ts';
 import {
   SampleNode as HealthyNode,
@@ -13,11 +13,7 @@ import {
 import { RequestLog } from './request-log.ts';
 import { Faults, findFault, findReplacement, type FaultLimits, type SampleFault } from './sample-faults.ts';
 
-export interface SampleNodeOptions<Clock extends LedgerClock = LedgerClock> extends Omit<
-  HealthyNodeOptions<Clock>,
-  'clock'
-> {
-  readonly clock?: Clock;
+export interface SampleNodeOptions<Clock extends LedgerClock = LedgerClock> extends HealthyNodeOptions<Clock> {
   /** How many received requests are kept for inspection. Default 100. */
   readonly keepRequests?: number;
   /** Answers with gzip where the client takes it, as real nodes do. Default true. */
@@ -27,13 +23,10 @@ export interface SampleNodeOptions<Clock extends LedgerClock = LedgerClock> exte
 }
 
 /** Starts a node; resolves when it listens. */
-export async function createSampleNode<Clock extends LedgerClock = LedgerClock>(
-  options: SampleNodeOptions<Clock> & { readonly clock: Clock },
-): Promise<SampleNode<Clock>>;
-/** Starts a node on an advancing clock; resolves when it listens. */
-export async function createSampleNode(options?: SampleNodeOptions): Promise<SampleNode>;
-export async function createSampleNode(options: SampleNodeOptions = {}): Promise<SampleNode> {
-  const node = new SampleNode({ ...options, clock: options.clock ?? advancingClock() });
+export async function createSampleNode<Clock extends LedgerClock>(
+  options: SampleNodeOptions<Clock>,
+): Promise<SampleNode<Clock>> {
+  const node = new SampleNode(options);
   await node.accept();
   return node;
 }
@@ -44,7 +37,7 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> extends Healthy
   readonly log: RequestLog;
   readonly #options: SampleNodeOptions<Clock>;
 
-  constructor(options: SampleNodeOptions<Clock> & { readonly clock: Clock }) {
+  constructor(options: SampleNodeOptions<Clock>) {
     super(options);
     this.#options = options;
     this.log = new RequestLog(options.keepRequests ?? 100);
