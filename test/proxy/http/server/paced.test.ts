@@ -3,16 +3,23 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
-import { test, type TestContext } from 'node:test';
+import { after, test } from 'node:test';
 import { paceInput } from '../../../../src/proxy/http/server/paced-input.ts';
 import { TurnShares } from '../../../../src/proxy/http/server/turn-shares.ts';
 import { until } from '../../../support/eventually.ts';
-import type { FakeNode } from '../../../support/fake-node.ts';
-import { nodeAndGateway, probeAt, patient, type TestGateway } from '../../../support/gateway.ts';
+import { nodeAndGateway, probeAt, patient } from '../../../support/gateway.ts';
 import { frame, headOf, rawH2 } from '../../../support/h2-frames.ts';
 import { listen } from '../../../support/listen.ts';
 import { answersIn, rawClient } from '../../../support/raw-http.ts';
 import { askH1, authority, askH2, h2Session } from '../../../support/tls.ts';
+
+const root = authority({ after });
+const { ca } = root;
+/** For all tests of HTTP/2 streams, with the fast path and without it. */
+const secure = [
+  [true, await overTls(true)],
+  [false, await overTls(false)],
+] as const;
 
 const count = 400;
 const versions = 20;
@@ -31,15 +38,15 @@ const ways: readonly (readonly [Way, string])[] = [
 
 for (const [way, lines] of ways) {
   test(`${way}, ${count} pipelined hits are all answered in order`, async (t) => {
-    const root = way.endsWith('TLS') ? authority(t) : undefined;
-    const listen = { fastPath: way !== 'without the fast path', ...(root && { tls: root.certify('served') }) };
+    const isSecure = way.endsWith('TLS');
+    const listen = { fastPath: way !== 'without the fast path', ...(isSecure && { tls: root.certify('served') }) };
     const { node, gateway } = await nodeAndGateway(t, { config: { listen } });
     const { origin } = new URL(gateway.url);
     for (let at = 0; at < versions; at += 1) {
-      await askH1(origin, { path: `/v1${probeAt(versionOf(at))}` }, root?.ca);
+      await askH1(origin, { path: `/v1${probeAt(versionOf(at))}` }, isSecure ? ca : undefined);
     }
     const before = node.reads;
-    const { socket, text } = rawClient(t, gateway.port, root?.ca);
+    const { socket, text } = rawClient(t, gateway.port, isSecure ? ca : undefined);
     for (let at = 0; at < count; at += 1) socket.write(requestOf(at, lines));
     await until(() => text().split('HTTP/1.1 200 ').length > count && text().endsWith('}'));
 
@@ -102,9 +109,8 @@ for (const bytes of [100, 3_000_000]) {
 
 // Streams of HTTP/2 wait for their turn: reset ones cost nothing, and no other is lost.
 
-for (const fastPath of [true, false]) {
+for (const [fastPath, { node, gateway }] of secure) {
   test(`streams that are reset as soon as they begin reach no node, fastPath: ${fastPath}`, async (t) => {
-    const { node, gateway, ca } = await overTls(t, fastPath);
     const before = node.reads;
     const hostile = await rawH2(t, gateway.port, ca);
     hostile.socket.write(Buffer.concat([...resets(1, 20), frame(6, 0, 0, Buffer.alloc(8))]));
@@ -119,7 +125,6 @@ for (const fastPath of [true, false]) {
   });
 
   test(`a read full of reset streams ends the connection, and reaches no node, fastPath: ${fastPath}`, async (t) => {
-    const { node, gateway, ca } = await overTls(t, fastPath);
     const before = node.reads;
     const hostile = await rawH2(t, gateway.port, ca);
     // Fewer than the 200 of node:http2's own bound.
@@ -129,7 +134,6 @@ for (const fastPath of [true, false]) {
   });
 
   test(`an answer ends ahead of the reset for a body that nothing reads, fastPath: ${fastPath}`, async (t) => {
-    const { gateway, ca } = await overTls(t, fastPath);
     const client = await rawH2(t, gateway.port, ca);
     const requests = Array.from({ length: 60 }, (_, at) => ({ id: 2 * at + 1, kind: at % 4 }));
     // A 304 ends with its head.
@@ -150,7 +154,6 @@ for (const fastPath of [true, false]) {
   });
 
   test(`${count} requests over one session are all answered, fastPath: ${fastPath}`, async (t) => {
-    const { gateway, ca } = await overTls(t, fastPath);
     const session = await h2Session(t, new URL(gateway.url).origin, ca);
     const ask = async (at: number): Promise<void> => {
       const version = 500 + (at % 300);
@@ -172,15 +175,7 @@ function resets(first: number, count: number): Buffer[] {
   ]);
 }
 
-interface Over {
-  readonly node: FakeNode;
-  readonly gateway: TestGateway;
-  readonly ca: string;
-}
-
-async function overTls(t: TestContext, fastPath: boolean): Promise<Over> {
-  const root = authority(t);
-  const config = { listen: { fastPath, tls: root.certify('gateway') }, upstream: { connections: 200, ...patient } };
-  const { node, gateway } = await nodeAndGateway(t, { config });
-  return { node, gateway, ca: root.ca };
+function overTls(fastPath: boolean) {
+  const listen = { fastPath, tls: root.certify('gateway') };
+  return nodeAndGateway({ after }, { config: { listen, upstream: { connections: 200, ...patient } } });
 }
