@@ -53,8 +53,6 @@ export interface PathRow {
   /** Below the base path, in find-my-way's form. */
   readonly path: string;
   readonly routes?: Readonly<Partial<Record<'GET' | 'HEAD' | 'POST', TableRoute>>>;
-  /** `Allow` of a 405 (RFC 9110 15.5.6), without `OPTIONS`, which only serves preflights. Default: `GET, HEAD`. */
-  readonly allow?: string;
   /** Its POST changes nothing, and is therefore idempotent. */
   readonly isReadingPost?: boolean;
   /**
@@ -92,7 +90,6 @@ const stateNeed = (_: Parameters, target: string): Need => needOf(numberParamete
 
 /** Traits of a read of state; `ledger_version` decides the node that gets it. */
 const state = { isState: true, isOfLedger: true, need: stateNeed } as const;
-const byPost = { allow: 'POST', isReadingPost: true } as const;
 const ofLedger = { isOfLedger: true } as const;
 const ofVersion = {
   isOfLedger: true,
@@ -143,8 +140,8 @@ export const rows: readonly PathRow[] = [
   read('gas_price', '/estimate_gas_price', ofLedger, sharedPath('gas price', '/estimate_gas_price')),
   ...['/spec', '/spec.json', '/spec.yaml', '/info'].map((path) => read('build', path, {}, sharedPath('build', path))),
   posted('encode_submission', '/transactions/encode_submission', ofLedger, { kind: 'encode', operation: 'encode' }),
-  { path: '/transactions/batch', ...ofLedger, allow: 'POST', routes: { POST: submit } },
-  { path: '/transactions/simulate', ...ofLedger, ...byPost },
+  { path: '/transactions/batch', ...ofLedger, routes: { POST: submit } },
+  { path: '/transactions/simulate', ...ofLedger, isReadingPost: true },
   { path: '/transactions/*', ...ofLedger },
   { path: '/blocks/*', ...ofLedger },
   { path: '/accounts/*', ...ofLedger },
@@ -182,7 +179,7 @@ function read(
 /** A row of a POST that changes nothing. */
 function posted(name: string, path: string, traits: Partial<PathRow>, route: Partial<TableRoute>): PathRow {
   const POST: TableRoute = { kind: 'posted', name, operation: 'pass', template: path, ...route };
-  return { path, ...traits, ...byPost, routes: { POST } };
+  return { path, ...traits, isReadingPost: true, routes: { POST } };
 }
 
 /** A row of a list whose parameter `start` names its first version. */
@@ -192,7 +189,7 @@ function list(name: 'transactions' | 'auxiliary_info', path: string, start: 'sta
 }
 
 function withSubmit(row: PathRow): PathRow {
-  return { ...row, allow: 'GET, HEAD, POST', routes: { ...row.routes, POST: submit } };
+  return { ...row, routes: { ...row.routes, POST: submit } };
 }
 
 function tableRead(operation: 'table_item' | 'raw_table_item'): Partial<TableRoute> {

@@ -132,10 +132,12 @@ export class Router {
     return methods.has(method) ? undefined : this.notAllowed(target);
   }
 
-  /** `Allow` header, name and value. */
+  /** `Allow` header (RFC 9110 15.5.6), name and value, without `OPTIONS`, which only serves preflights. */
   allowOf(target: string): readonly [name: string, value: string] {
     const [path = ''] = target.split('?', 1);
-    return ['Allow', this.find(path.endsWith('/') ? path.slice(0, -1) : path).row.allow ?? 'GET, HEAD'];
+    const { routes, isReadingPost = false } = this.find(path.endsWith('/') ? path.slice(0, -1) : path).row;
+    const usual = isReadingPost ? 'POST' : 'GET, HEAD';
+    return ['Allow', routes === undefined ? usual : Object.keys(routes).join(', ')];
   }
 
   /** The row of a folded path (target.ts), which is below the base path. */
@@ -229,8 +231,8 @@ export class Match implements MatchedRoute {
 
   /** Whether the gateway chooses the version: a read of state that names none. */
   get isReadOfLatest(): boolean {
-    const { isState = false, allow = 'GET, HEAD' } = this.row;
-    if (!isState || !allow.split(', ').includes(this.method)) return false;
+    const { isState = false, routes } = this.row;
+    if (!isState || routes?.[this.method as 'GET'] === undefined) return false;
     // A node judges a malformed version, and a path that lacks a part.
     return !hasParameter(this.target, 'ledger_version') && !Object.values(this.#parameters).includes('');
   }

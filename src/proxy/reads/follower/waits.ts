@@ -112,8 +112,7 @@ export class Waits {
       return;
     }
     waiter.timer = setPatientTimeout(() => this.#expire(waiter), waitMs);
-    // Recorded first: a commit from here on is in a page.
-    if (this.#findPending(read.subject, pendingWaitMs) !== undefined) return;
+    // The waiter is recorded already: a commit from here on is in a page.
     this.#unasked.add(read.subject);
     this.#askNext();
   }
