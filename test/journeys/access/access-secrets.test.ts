@@ -8,6 +8,7 @@ import type { Config } from '../../../src/config/config.ts';
 import { call } from '../../commands/command-line.ts';
 import { configFile } from '../../config/config-file.ts';
 import { askExplain, askPurge } from '../../support/admin.ts';
+import { collector } from '../../support/collector.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import {
@@ -22,6 +23,7 @@ import {
 import { jwtConfig, signingKey, testIssuer, tokenOf } from '../../support/issuer.ts';
 import { bearer, keyedGateway, path } from '../../support/keyed-gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
+import { askKeys } from '../../support/keys-api.ts';
 import { askLog, changesLog } from '../../support/log-changes.ts';
 import { answersIn, exchangeRaw } from '../../support/raw-http.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
@@ -46,6 +48,7 @@ test('every secret of a journey is nowhere but where it belongs', { skip: noRedi
   const file = keysFile(t, [usual, limited, revoked]);
   const signing = signingKey('first');
   const issuer = await testIssuer(t, [signing]);
+  const traces = await collector(t);
   const jwts = [tokenOf(signing, 'acme'), tokenOf(signingKey('first'), 'acme'), tokenOf(signing, 'acme', { exp: 1 })];
   const lines: LogLine[] = [];
   const gateway = await testGateway(t, {
@@ -66,11 +69,15 @@ test('every secret of a journey is nowhere but where it belongs', { skip: noRedi
       anonymous: 'open',
       plans: { free: planConfig({ requests: 10_000 }), open: planConfig({ operations: ['read'] }) },
       jwt: jwtConfig(issuer.url),
+      usage: { metricsByKey: true },
     }),
+    tracing: { endpoint: traces.url, share: 1 },
     onLog: (line) => lines.push(line),
   });
   const said: (Reply | string)[] = [];
   const admin = { authorization: `Bearer ${token}` };
+  const created = await askKeys(gateway, 'POST', '', { name: 'made', plan: 'free', source: 'file' }, admin);
+  const { key: made } = JSON.parse(created.text) as { readonly key: string };
 
   const ask = async (...more: readonly string[]): Promise<void> => {
     for (const key of [usual.text, limited.text, revoked.text, typed, ...more]) {
@@ -94,15 +101,23 @@ test('every secret of a journey is nowhere but where it belongs', { skip: noRedi
       );
       assert.equal(answersIn(listed).length, 1);
     }
-    for (const place of ['/metrics', '/readyz', '/livez', '/status.json', '/admin/usage']) {
-      said.push(await fetchReply(gateway.operationsUrl + place, { method: 'GET', headers: admin }));
+    for (const place of [
+      'metrics',
+      'readyz',
+      'livez',
+      'status',
+      'status.json',
+      'admin/keys',
+      'admin/usage?format=csv',
+    ]) {
+      said.push(await fetchReply(`${gateway.operationsUrl}/${place}`, { method: 'GET', headers: admin }));
     }
     said.push(await askExplain(gateway, { target: `/v1${path}` }, admin));
     said.push(await askExplain(gateway, { target: `/v1${path}` }, { authorization: 'Bearer wrong' }));
     said.push(await askPurge(gateway, '{"everything":true}', admin));
   };
 
-  await ask(...jwts);
+  await ask(made, ...jwts);
   for (const kind of ['reset', 'hang', 'truncated body', 'html', 'unavailable'] as const) {
     nodes[0].fault = { kind };
     await ask();
@@ -124,14 +139,15 @@ test('every secret of a journey is nowhere but where it belongs', { skip: noRedi
     { password },
   );
   assert.match(stored, /acme/);
-  said.push(stored);
+  await until(() => traces.spans.length > 0);
+  said.push(stored, JSON.stringify(traces.spans));
   await redis.kill();
   await ask();
 
-  const keys = [usual.text, limited.text, revoked.text, typed, ...jwts.flatMap(partsOf)];
+  const keys = [usual.text, limited.text, revoked.text, made, typed, ...jwts.flatMap(partsOf)];
   const ofNodes = credentials.flatMap((headers) => Object.values(headers));
   const everywhere = [...keys, token, password, ...ofNodes, ...ofNodes.map((text) => text.replace('Bearer ', ''))];
-  const hashes = [usual, limited, revoked].map(({ text }) => hashKey(text));
+  const hashes = [usual.text, limited.text, revoked.text, made].map(hashKey);
   assert.ok(lines.length >= 200, `${lines.length} lines`);
   for (const line of lines) assert.deepEqual(found([...everywhere, ...hashes], JSON.stringify(line)), []);
   assert.ok(said.length >= 200, `${said.length} answers`);
