@@ -184,27 +184,27 @@ function sectionOf(
   return host === operations.host && host !== listen.host ? 'operations' : 'listen';
 }
 
+/** The key of the config to change, and the message. */
 function explain(code: string, host: string, port: number): readonly ['host' | 'port', string] {
+  const where = `port ${port} of ${host}`;
+  const own = `no such address on this machine, whose addresses "ip address" lists; 0.0.0.0 listens on all, 127.0.0.1 for this machine alone`;
   switch (code) {
     case 'EADDRINUSE':
       return [
         'port',
-        `port ${port} of ${host} is in use by another process, which "ss -ltnp sport = :${port}" names; stop it, or choose another port, 0 for a free one`,
+        `${where} is in use by another process, which "ss -ltnp sport = :${port}" names; stop it, or choose another port, 0 for a free one`,
       ];
     case 'EACCES':
       return [
         'port',
-        `no permission to listen on port ${port} of ${host}: ports below 1024 need CAP_NET_BIND_SERVICE; choose a port from 1024 on`,
+        `no permission to listen on ${where}: ports below 1024 need CAP_NET_BIND_SERVICE; choose a port from 1024 on`,
       ];
     case 'EADDRNOTAVAIL':
-      return [
-        'host',
-        `cannot listen on port ${port} of ${host}: no such address on this machine, whose addresses "ip address" lists; 0.0.0.0 listens on all, 127.0.0.1 for this machine alone`,
-      ];
+      return ['host', `cannot listen on ${where}: ${own}`];
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
-      return ['host', `cannot listen on port ${port} of ${host}: the name has no address (${code}); choose an address`];
+      return ['host', `cannot listen on ${where}: the name has no address (${code}); choose an address`];
     default:
-      return ['port', `cannot listen on port ${port} of ${host}: ${code}`];
+      return ['port', `cannot listen on ${where}: ${code}`];
   }
 }

@@ -68,20 +68,19 @@ test('an alert has its urgency, its fault, a figure, and the link to its section
   }
 });
 
-test('the runbook has a section for each alert, in the order of the file, and no other', () => {
+test('the runbook has a section for each alert, in the order of the file, with all of its parts', () => {
   const runbook = readFileSync(new URL('../../docs/runbook.md', import.meta.url), 'utf8');
-  const sections = [...runbook.matchAll(/^## (Ledgergate\w+)$/gm)].map(([, name]) => name);
+  const sections = runbook
+    .split(/^## /m)
+    .filter((section) => section.startsWith('Ledgergate'))
+    .map((section) => ({ name: section.slice(0, section.indexOf('\n')), section }));
 
-  assert.deepEqual(sections, names);
-});
-
-test('each section of the runbook has meaning, effect on clients, diagnosis, actions and warnings', () => {
-  const runbook = readFileSync(new URL('../../docs/runbook.md', import.meta.url), 'utf8');
-  const sections = runbook.split(/^## /m).filter((section) => section.startsWith('Ledgergate'));
-
-  for (const section of sections) {
+  assert.deepEqual(
+    sections.map(({ name }) => name),
+    names,
+  );
+  for (const { name, section } of sections) {
     const parts = [...section.matchAll(/^\*\*(.+?)\*\*/gm)].map(([, part]) => part);
-    const name = section.slice(0, section.indexOf('\n'));
     assert.deepEqual(parts, ['Means.', 'Clients.', 'Look.', 'Do.', 'Do not'], name);
     assert.match(section, /```(promql|sh)\n/, `${name} has no query`);
   }

@@ -8,7 +8,7 @@ import { catalogue } from '../../scripts/metrics-catalogue.ts';
 import { contentTypes } from '../../src/metrics/exposition.ts';
 import type { Declared } from '../../src/metrics/family.ts';
 import { encodeVectors } from '../../src/sample/recorded.ts';
-import { collector } from '../support/collector.ts';
+import { collector, type Collector } from '../support/collector.ts';
 import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { fetchReply } from '../support/gateway.ts';
@@ -52,7 +52,10 @@ const expressions = [
 ];
 
 /** The scrape of a gateway with workers, a store, Redis, keys and TLS, after some load and some faults. */
-async function observed(t: TestContext): Promise<{ readonly scrape: Scrape; readonly gateway: GatewayProcess }> {
+async function observed(
+  t: TestContext,
+): Promise<{ readonly scrape: Scrape; readonly gateway: GatewayProcess; readonly traces: Collector }> {
+  const traces = await collector(t);
   const redis = await redisServer(t);
   const root = authority(t);
   const full = await fakeNode(t, { oldest: 500n });
@@ -77,7 +80,7 @@ async function observed(t: TestContext): Promise<{ readonly scrape: Scrape; read
       listen: { host: '127.0.0.1', port: 0, tls },
       upstream: { audit: 1 },
       encode: { shadow: 1 },
-      tracing: { endpoint: (await collector(t)).url, share: 1 },
+      tracing: { endpoint: traces.url, share: 1 },
       cache: {
         store: { path: temporaryFolder(t), maxBytes: '64MiB' },
         redis: { url: redis.url, timeout: '500ms' },
@@ -118,7 +121,7 @@ async function observed(t: TestContext): Promise<{ readonly scrape: Scrape; read
     if (version % 2 === 0) await ask(`${probe}?ledger_version=${version}`);
     await Promise.all(Array.from({ length: 8 }, () => ask(`${probe}?ledger_version=${version}`)));
     const text = await (await fetch(`${gateway.operationsUrl}/metrics`)).text();
-    if (seen.every((pattern) => pattern.test(text))) return { scrape: parseScrape(text), gateway };
+    if (seen.every((pattern) => pattern.test(text))) return { scrape: parseScrape(text), gateway, traces };
   }
 }
 
@@ -143,7 +146,7 @@ async function eachLookTells(gateway: GatewayProcess): Promise<void> {
 const names = { upstream: ['full-0', 'full-1'], plan: ['', 'free'], key: ['wallet'] };
 
 test('a gateway with every part on, after load and faults', { skip: noRedis }, async (t) => {
-  const { scrape, gateway } = await observed(t);
+  const { scrape, gateway, traces } = await observed(t);
   const scrapeAs = (accept: string) =>
     fetchReply(`${gateway.operationsUrl}/metrics`, { method: 'GET', headers: { accept } });
 
@@ -218,16 +221,25 @@ test('a gateway with every part on, after load and faults', { skip: noRedis }, a
     assert.deepEqual(namesOf(text), namesOf((await scrapeAs('text/plain')).text));
   });
 
-  await t.test('Prometheus takes it all, as OpenMetrics', { skip: noPrometheus }, async (t) => {
-    const scraper = await prometheus(t, `${gateway.operationsUrl}/metrics`);
-    await scraper.until('query', { query: 'up == 1' });
-    const [{ value: [, counted] } = { value: [0, ''] }] = (await scraper.until('query', {
-      query: 'sum(ledgergate_http_requests_total{route="resource"})',
-    })) as readonly { readonly value: readonly [number, string] }[];
-    assert.ok(Number(counted) >= 9, counted);
-    await scraper.until('query', { query: 'ledgergate_build_info' });
-    assert.equal(await scraper.scrapeError(), '');
-  });
+  await t.test(
+    'Prometheus takes it all, as OpenMetrics, and finds traces of requests',
+    { skip: noPrometheus },
+    async (t) => {
+      const scraper = await prometheus(t, `${gateway.operationsUrl}/metrics`);
+      await scraper.until('query', { query: 'up == 1' });
+      const [{ value: [, counted] } = { value: [0, ''] }] = (await scraper.until('query', {
+        query: 'sum(ledgergate_http_requests_total{route="resource"})',
+      })) as readonly { readonly value: readonly [number, string] }[];
+      assert.ok(Number(counted) >= 9, counted);
+      await scraper.until('query', { query: 'ledgergate_build_info' });
+      const [start = '', end = ''] = [-600, 60].map((seconds) => String(Date.now() / 1000 + seconds));
+      const query = 'ledgergate_http_request_duration_seconds_bucket';
+      const exemplars = JSON.stringify(await scraper.until('query_exemplars', { query, start, end }));
+      const [, traceId = ''] = /"trace_id":"(\w+)"/.exec(exemplars) ?? [];
+      assert.ok((await traces.trace(traceId, ({ length }) => length > 0)).length > 0);
+      assert.equal(await scraper.scrapeError(), '');
+    },
+  );
 });
 
 /** Name and labels of every series of the gateway's own. */

@@ -59,20 +59,14 @@ export async function answerKeys(keys: Access['keys'] | undefined, request: Keys
     }
   } catch (error) {
     if (!(error instanceof KeysFault)) throw error;
-    throw new AdminFault(statusOf(error.reason), error.message);
+    throw new AdminFault(statuses[error.reason], error.message);
   }
 }
 
-function statusOf(reason: KeysFault['reason']): AdminFault['status'] {
-  switch (reason) {
-    case 'invalid':
-      return 400;
-    case 'unknown':
-      return 404;
-    case 'exists':
-    case 'conflict':
-      return 409;
-    case 'unavailable':
-      return 503;
-  }
-}
+const statuses: Readonly<Record<KeysFault['reason'], AdminFault['status']>> = {
+  invalid: 400,
+  unknown: 404,
+  exists: 409,
+  conflict: 409,
+  unavailable: 503,
+};

@@ -5,20 +5,12 @@ import { createServer, get, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Registry } from 'prom-client';
-import { expose } from '../../../src/metrics/exposition.ts';
-import { familiesOf, type FamilyData } from '../../../src/metrics/family.ts';
-import type { CountedRequest } from '../../../src/metrics/request-labels.ts';
-import { createHttpMetrics } from '../../../src/proxy/http/http-metrics.ts';
-import { routeNames } from '../../../src/proxy/routes/route-table.ts';
 import { encodeVectors } from '../../../src/sample/recorded.ts';
-import { WorkerMetrics } from '../../../src/workers/workers.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { fetchReply, nodeAndGateway, probe, testGateway, type TestGateway, probeAt } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { listen } from '../../support/listen.ts';
-import { noPrometheus, prometheus } from '../../support/prometheus.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import type { Asked } from '../../support/tls.ts';
@@ -236,74 +228,6 @@ test('before the first request there are the build, the bound of memory, and all
     assert.ok(text.includes(`\n${series}\n`), series);
   }
 });
-
-const traced = (traceId: string, more: Partial<CountedRequest> = {}): CountedRequest => ({
-  route: 'resource',
-  status: 200,
-  outcome: 'memory',
-  isHeadSent: true,
-  bytes: 0,
-  trace: { traceId, spanId: '00f067aa0ba902b7' },
-  ...more,
-});
-
-/** The families of a worker that answered these requests, each in its seconds. */
-async function worker(
-  answers: readonly (readonly [CountedRequest, seconds: number])[],
-): Promise<readonly FamilyData[]> {
-  const registry = new Registry();
-  const metrics = createHttpMetrics(registry, routeNames);
-  for (const [request, seconds] of answers) {
-    metrics.started();
-    metrics.finished(request, seconds);
-  }
-  return familiesOf(registry);
-}
-
-test('Prometheus finds the traces of requests that any worker answered', { skip: noPrometheus }, async (t) => {
-  const first = '4bf92f3577b34da6a3ce929d0e0e4736';
-  const second = 'a3ce929d0e0e47364bf92f3577b34da6';
-  const pool = new WorkerMetrics(() => 2);
-  const reports = new Map([
-    [
-      1,
-      await worker([
-        [traced(first), 0.002],
-        [traced('unused', { trace: undefined }), 0.2],
-      ]),
-    ],
-    [2, await worker([[traced(second, { outcome: 'miss' }), 0.03]])],
-  ]);
-  const server = createServer((request, response) => {
-    void pool.families(reports).then((families) => {
-      const { contentType, text } = expose(families, request.headers.accept);
-      response.writeHead(200, { 'content-type': contentType }).end(text);
-    });
-  });
-  const scraper = await prometheus(t, `http://127.0.0.1:${await listen(t, server)}/metrics`);
-
-  const query = 'ledgergate_http_request_duration_seconds_bucket';
-  const [start, end] = [Date.now() / 1000 - 60, Date.now() / 1000 + 60].map(String) as [string, string];
-  let found: readonly ExemplarSeries[] = [];
-  while (found.length < 2) {
-    found = (await scraper.until('query_exemplars', { query, start, end })) as readonly ExemplarSeries[];
-    await sleep(50);
-  }
-
-  assert.equal(await scraper.scrapeError(), '');
-  const shown = found.flatMap(({ seriesLabels: { outcome, le }, exemplars }) =>
-    exemplars.map(({ labels, value }) => [outcome, le, labels['trace_id'], labels['span_id'], value].join(' ')),
-  );
-  assert.deepEqual(
-    new Set(shown),
-    new Set([`memory 0.0025 ${first} 00f067aa0ba902b7 0.002`, `miss 0.05 ${second} 00f067aa0ba902b7 0.03`]),
-  );
-});
-
-interface ExemplarSeries {
-  readonly seriesLabels: Readonly<Record<string, string>>;
-  readonly exemplars: readonly { readonly labels: Readonly<Record<string, string>>; readonly value: string }[];
-}
 
 // Bytes of answers by route and outcome are those that clients received, whatever they came over.
 
