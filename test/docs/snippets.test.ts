@@ -2,52 +2,29 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { checks } from './snippet-checks.ts';
-import { documents, snippetsIn, snippetsOf, type Snippet } from './snippets.ts';
+import { documents, snippetsOf, type Snippet } from './snippets.ts';
 import { snippetWorld, type World } from './snippet-world.ts';
 
 const nameOf = ({ document, line, language }: Snippet): string => `${document}:${line} ${language}`;
 const known = new Set(['serves', 'file', 'keys', 'rules', 'parses', 'answers', 'needs', 'not run, because']);
-
-test('fences are found with the comment ahead of them', () => {
-  const found = snippetsIn(
-    'a.md',
-    'x\n\n<!-- test: serves; needs curl -->\n\n  ```sh\n  a\n   b\n  ```\n~~~\nc\n~~~\n<!-- test: not run, because it is long -->\n```js\n```\n',
-  );
-
-  assert.deepEqual(
-    found.map(({ line, language, text, directives }) => [line, language, text, [...directives]]),
-    [
-      [
-        5,
-        'sh',
-        'a\n b\n',
-        [
-          ['serves', ''],
-          ['needs', 'curl'],
-        ],
-      ],
-      [9, '', 'c\n', []],
-      [13, 'js', '\n', [['not run, because', 'it is long']]],
-    ],
-  );
-  assert.throws(() => snippetsIn('a.md', '```sh\nx\n'), /a\.md:1: the fence has no end/);
-});
 
 /** offer-an-endpoint.test.ts runs it as one, from top to bottom. */
 const apart = 'docs/offer-an-endpoint.md';
 
 test('every snippet of the documents is right', { concurrency: true }, async (t) => {
   const world = await snippetWorld(t);
+  const found = documents()
+    .filter((document) => document !== apart)
+    .map((document) => [document, snippetsOf(document)] as const);
 
+  assert.ok(found.flatMap(([, snippets]) => snippets).length > 100);
   await Promise.all(
-    documents()
-      .filter((document) => document !== apart)
-      .map((document) =>
-        // In order, because commands use files that stand before them.
-        t.test(document, async (t) => {
-          for (const snippet of snippetsOf(document)) await t.test(nameOf(snippet), (t) => run(t, snippet, world));
-        }),
-      ),
+    found.map(([document, snippets]) =>
+      // In order, because commands use files that stand before them.
+      t.test(document, async (t) => {
+        for (const snippet of snippets) await t.test(nameOf(snippet), (t) => run(t, snippet, world));
+      }),
+    ),
   );
 });
 

@@ -40,13 +40,9 @@ export function documents(): readonly string[] {
   );
 }
 
-export function snippetsOf(document: string): readonly Snippet[] {
-  return snippetsIn(document, readFileSync(repository + document, 'utf8'));
-}
-
 /** Throws for a fence that has no end. */
-export function snippetsIn(document: string, markdown: string): readonly Snippet[] {
-  const lines = markdown.split('\n');
+export function snippetsOf(document: string): readonly Snippet[] {
+  const lines = readFileSync(repository + document, 'utf8').split('\n');
   const snippets: Snippet[] = [];
   for (let at = 0; at < lines.length; at += 1) {
     const [fence, indent = '', marks = '', language = ''] =

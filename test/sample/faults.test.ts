@@ -73,36 +73,6 @@ test('latency delays the answer', async (t) => {
   assert.ok(performance.now() - start >= 28);
 });
 
-test('a held answer waits for the test', async (t) => {
-  const gate = Promise.withResolvers<undefined>();
-  const node = await faulty(t, { kind: 'hold', until: gate.promise });
-  const asked = node.log.next();
-
-  const reply = read(node);
-  await asked;
-  node.clock.advance(1n);
-  gate.resolve(undefined);
-
-  assert.match((await reply).text, /"ledger_version":"1001"/);
-});
-
-test('a hanging request is never answered, and closing the node ends it', async (t) => {
-  const node = await faulty(t, { kind: 'hang' });
-  const asked = node.log.next();
-
-  const reply = read(node);
-  await asked;
-  await node.close();
-
-  await assert.rejects(reply);
-});
-
-const codeOf = (error: Error): unknown => (error.cause as { code?: string }).code;
-
-test('a reset ends the connection without an answer', async (t) => {
-  await assert.rejects(read(await faulty(t, { kind: 'reset' })), (error: Error) => codeOf(error) === 'ECONNRESET');
-});
-
 test('a slow body comes in pieces and is complete, a truncated one is shorter than announced', async (t) => {
   const node = await fakeNode(t);
   const whole = await read(node);
@@ -123,54 +93,6 @@ test('a wrong chain id stands in the headers and in the ledger information', asy
 
   assert.equal(headers.get('x-node-chain-id'), '99');
   assert.equal((JSON.parse(text) as { chain_id: number }).chain_id, 99);
-});
-
-test('a refusing node takes no connections until it accepts again, on the same port', async (t) => {
-  const node = await fakeNode(t);
-  const url = node.url;
-
-  await node.refuse();
-  await assert.rejects(read(node), (error: Error) => codeOf(error) === 'ECONNREFUSED');
-  await node.accept();
-
-  assert.equal((await read(node)).status, 200);
-  assert.equal(node.url, url);
-});
-
-test('a fault can be limited to some requests and to a number of them', async (t) => {
-  const node = await fakeNode(t);
-  node.faults.add({ kind: 'unavailable' }, { when: ({ url }) => url.endsWith('=5'), times: 2 });
-  const status = async (version: number): Promise<number> =>
-    (await read(node, `${probe}?ledger_version=${version}`)).status;
-
-  assert.deepEqual([await status(4), await status(5), await status(5), await status(5)], [200, 503, 503, 200]);
-});
-
-test('several faults act together, and healing takes all of them away', async (t) => {
-  const node = await fakeNode(t);
-  node.faults.add({ kind: 'lag', versions: 10n });
-  node.faults.add({ kind: 'wrong chain id', chainId: 9 });
-  const idAndHead = async (): Promise<unknown> => {
-    const { headers } = await read(node);
-    return [headers.get('x-node-chain-id'), headers.get('x-node-ledger-version')];
-  };
-
-  assert.deepEqual(await idAndHead(), ['9', '990']);
-  node.fault = undefined;
-  assert.deepEqual(await idAndHead(), ['1', '1000']);
-});
-
-test('only the last requests are kept, and of a large body its beginning', async (t) => {
-  const node = await fakeNode(t, { keepRequests: 2 });
-
-  for (const version of [1, 2]) await fetch(`${node.url}${probe}?ledger_version=${version}`);
-  await fetch(`${node.url}/view`, { method: 'POST', body: 'x'.repeat(100_000) });
-
-  assert.deepEqual(
-    node.log.received.map(({ body }) => body.length),
-    [0, 65_536],
-  );
-  assert.equal(node.requests, 3);
 });
 
 const run = promisify(execFile);
