@@ -46,14 +46,6 @@ function exemplar(trace: string, timestamp: number): Exemplar {
   return { labels: { trace_id: trace }, value: 1, timestamp };
 }
 
-test('counters and histograms of workers are added up by series', async () => {
-  const joined = joinFamilies([await countsAndLevel(3, 5), await countsAndLevel(1, 7)]);
-
-  assert.deepEqual(valuesOf(joined, 'things_total'), [4, 0]);
-  assert.deepEqual(valuesOf(joined, 'times'), [3, 4, 3, 4]);
-  assert.deepEqual(valuesOf(joined, 'level'), [12]);
-});
-
 for (const [join, expected] of [
   ['sum', [9]],
   ['min', [2]],

@@ -44,30 +44,22 @@ async function scene(t: TestContext, full: readonly FakeNode[], config: Partial<
   return { gateway, counts };
 }
 
-/** Clients that read uncached versions until `isOver`, which gets the number of requests, and rest in between. */
-async function load({ gateway }: Scene, isOver: (asked: number) => boolean): Promise<void> {
-  let asked = 0;
+/** Load, during which something fails, and heals after half a second and 50 requests; ends once `isBack`. */
+async function loadThrough(
+  { gateway }: Scene,
+  fault: { fail(): Promise<unknown>; heal(): Promise<unknown>; isBack(): Promise<boolean> },
+): Promise<void> {
+  let [isOver, asked] = [false, 0];
+  // Clients that read uncached versions, and rest in between.
   const client = async (): Promise<void> => {
-    while (!isOver(asked)) {
+    while (!isOver) {
       asked += 1;
       await gateway.get(probeAt(asked % 900));
       await gateway.get('/estimate_gas_price?x=1');
       await sleep(150);
     }
   };
-  await Promise.all(Array.from({ length: 8 }, client));
-}
-
-/** Load, during which something fails, and heals after half a second and 50 requests; ends once `isBack`. */
-async function loadThrough(
-  the: Scene,
-  fault: { fail(): Promise<unknown>; heal(): Promise<unknown>; isBack(): Promise<boolean> },
-): Promise<void> {
-  let [isOver, asked] = [false, 0];
-  const loading = load(the, (times) => {
-    asked = times;
-    return isOver;
-  });
+  const loading = Promise.all(Array.from({ length: 8 }, client));
   await until(() => asked > 20);
   await fault.fail();
   const enough = asked + 50;
@@ -92,20 +84,6 @@ test('a node that dies and comes back has one line each way, however many reques
   const news = [...the.counts].map(([line, count]) => [line, count - (before.get(line) ?? 0)] as const);
   const changes = Object.fromEntries(news.filter(([, count]) => count > 0));
   assert.deepEqual(changes, { '40 upstream is down': 1, '30 upstream is usable': 1 });
-});
-
-test('a flapping node takes a few lines', async (t) => {
-  const node = await fakeNode(t);
-  const the = await scene(t, [node]);
-  let turn = 0;
-  // Two failures take it out, the next answer brings it back: it is the only one.
-  node.faults.add({ kind: 'reset' }, { when: () => (turn += 1) % 6 < 4 });
-
-  const stalls = watchStalls(t);
-  await load(the, (asked) => asked >= 100);
-
-  // So many in the seconds that it takes; where it takes a quarter of a minute there are more.
-  for (const [line, count] of the.counts) stalls.judge(count <= 10, `${count} times "${line}"`);
 });
 
 test('an outage of Redis under load is one line, and its end another', { skip: noRedis }, async (t) => {
