@@ -49,10 +49,11 @@ async function loadThrough(
   { gateway }: Scene,
   fault: { fail(): Promise<unknown>; heal(): Promise<unknown>; isBack(): Promise<boolean> },
 ): Promise<void> {
-  let [isOver, asked] = [false, 0];
+  let asked = 0;
+  const over = new AbortController();
   // Clients that read uncached versions, and rest in between.
   const client = async (): Promise<void> => {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       asked += 1;
       await gateway.get(probeAt(asked % 900));
       await gateway.get('/estimate_gas_price?x=1');
@@ -66,7 +67,7 @@ async function loadThrough(
   await Promise.all([sleep(500), until(() => asked > enough)]);
   await fault.heal();
   await until(() => fault.isBack());
-  isOver = true;
+  over.abort();
   await loading;
 }
 

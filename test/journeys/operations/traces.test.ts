@@ -437,7 +437,7 @@ test("reads, short shares, passed requests and submissions carry on their client
 
   const asked = node.log.received.filter(({ route }) => route !== 'ledgerInfo');
   assert.deepEqual(
-    asked.map((request) => [request.headers['traceparent'], request.headers['tracestate']]),
-    [...Array<string[]>(4).fill([traceparent, tracestate]), ...Array<undefined[]>(2).fill([undefined, undefined])],
+    asked.map((request) => `${String(request.headers['traceparent'])} ${String(request.headers['tracestate'])}`),
+    [...Array<string>(4).fill(`${traceparent} ${tracestate}`), ...Array<string>(2).fill('undefined undefined')],
   );
 });
