@@ -18,7 +18,6 @@ import {
   versions,
   written,
   type Replica,
-  redisTimeoutMs,
 } from '../../support/redis-replica.ts';
 import { noRedis, RedisServer, redisServer } from '../../support/redis-server.ts';
 import { redisCluster, watchedServers, type TestCluster } from '../../support/redis-topology.ts';
@@ -324,7 +323,9 @@ test('names spread over the slots, and a slot that moves costs no answer', { ski
 
 test('one server of a cluster hangs: what the others hold still comes from Redis', { skip: noRedis }, async (t) => {
   const cluster = await redisCluster(t);
-  const [a, b] = await pair(t, cluster.target, { nodes: [await fakeNode(t)] });
+  // A busy machine alone makes reads of a healthy server as slow as the usual bound.
+  const timeoutMs = 1_000;
+  const [a, b] = await pair(t, cluster.target, { nodes: [await fakeNode(t)], timeoutMs });
   for (const account of accounts) await readProbe(a, version, account);
   await written(a, accounts.length);
   const [hung] = cluster.servers;
@@ -337,7 +338,7 @@ test('one server of a cluster hangs: what the others hold still comes from Redis
   for (const account of accounts) {
     const start = performance.now();
     const source = sourceOf(await readProbe(b, version, account));
-    if (performance.now() - start >= redisTimeoutMs) slow += 1;
+    if (performance.now() - start >= timeoutMs) slow += 1;
     if (held.has(pageOf(history, account))) sources.page.add(source);
     else sources.neither.add(source);
   }
