@@ -25,7 +25,17 @@ function deferred(): Steps {
 function ejected(): Steps {
   const ejection = new Ejection();
   return {
-    failed: (sign: FailureSign, sentAtMs: number, nowMs: number) => ejection.failed(sign, sentAtMs, nowMs),
+    failed: (sign: FailureSign, sentAtMs: number, nowMs: number, othersShare?: number) =>
+      ejection.failed(sign, sentAtMs, nowMs, othersShare),
+    /** Asks so many reads, of which every n-th fails, until the node is out. */
+    ask: (reads: number, nth: number, othersShare: number) => {
+      for (let read = 1; read <= reads && !ejection.isOut; read += 1) {
+        if (read % nth === 0) ejection.failed('error', read, read, othersShare);
+        else ejection.answered(read);
+      }
+      return ejection.isOut;
+    },
+    share: (nowMs: number) => ejection.errorShare(nowMs),
     answered: (nowMs: number) => ejection.answered(nowMs),
     unanswered: (nowMs: number) => ejection.unanswered(nowMs),
     lately: (nowMs: number) => ejection.hasAnsweredWithin(1_000, nowMs),
@@ -72,6 +82,9 @@ an answer does not shorten the wait that the node names | refused 0 0 20000, ans
 a trial in flight is the only one, and its refusal is no news | refused 0 0 60000, begin 1000, mayTry 50000 = false, refused 1000 1010 = undefined, end, mayTry 50000 = true
 of refusals of one moment the longest wait counts; that of a later request replaces it | refused 0 10 100000, refused 5 10 1000 = undefined, refused 10 10 1000 = undefined, held 20 = 99990, refused 2000 2010 3000 = undefined, held 2010 = 3000, on 5009 = true, on 5010 = false
 a refused probe prolongs the hold and leaves the gap between trials | refused 0 0 60000, refused 100 100 60000, refused 400 400 60000, refused 800 800 60000, held 800 = 60000, mayTry 999 = false, mayTry 1000 = true
+a held node gets a first trial after a second; refusals double the gap up to 30 s | refused 0 0 600000, mayTry 999 = false, mayTry 1000 = true, begin 1000 = true, end, refused 1000 1010, mayTry 3009 = false, mayTry 3010 = true, begin 3010 = true, end, refused 3010 3020, mayTry 7019 = false, mayTry 7020 = true, begin 7020 = true, end, refused 7020 7030, mayTry 15029 = false, mayTry 15030 = true, begin 15030 = true, end, refused 15030 15040, mayTry 31039 = false, mayTry 31040 = true, begin 31040 = true, end, refused 31040 31050, mayTry 61049 = false, mayTry 61050 = true, begin 61050 = true, end, refused 61050 61060, mayTry 91059 = false, mayTry 91060 = true, held 130000 = 470000
+answers halve the gap between trials, and one at a time is the most | refused 0 0 60000, begin 1000 = true, mayTry 1009 = false, end, answered 1000 1010, mayTry 1509 = false, mayTry 1510 = true, begin 1510 = true, end, answered 1510 1520, mayTry 1769 = false, mayTry 1770 = true, begin 1770 = true, end, answered 1770 1780, mayTry 1904 = false, mayTry 1905 = true, begin 1905 = true, mayTry 59999 = false
+the end of the wait ends the hold, and gaps of the next one go on growing | refused 0 0 5000, begin 1000, end, refused 1000 1010, begin 3010, end, refused 3010 3020, held 4999 = 1, held 5000 = 0, mayTry 5000 = true, begin 5000 = false, refused 6000 6000 60000, mayTry 13999 = false, mayTry 14000 = true
 `;
 
 /** Claim and script. `failed`: sent and failed at these ms; the pause is the result. `begin`: a trial and its bound. */
@@ -89,6 +102,19 @@ a node has answered lately until a read is left unanswered | lately 0 = false, a
 a node that is out is tried after its pause, once at a time | failed timeout 0 5000, failed timeout 1 5000 = 1000, begin 5999 5000 = false, begin 6000 5000 = true, failed timeout 6001 7000 = undefined, begin 11999 5000 = false, end false 11000 = 2000, begin 13000 5000 = true, end true 13001 = undefined, out = false
 failures of reads sent before the return of a node do not count | 2x failed timeout 0 5000, begin 6000 1000, end true 6001, 50x failed timeout 4000 9000 = undefined
 an answer to a real read ends time-outs at once | 2x failed timeout 0 1000, answered 1100 = true, out = false, answered 1200 = false
+a share of errors puts a node out when the others do better: ten errors | ask 45 5 0 = false, ask 5 5 0 = true, reason = error share, total = false
+a tenth of its reads | ask 99 10 0 = false, failed error 100 100 = 1000, reason = error share
+less than a tenth does not | ask 220 11 0 = false
+nor does a share below twice that of the others | ask 49 5 0, failed error 50 50 0.101 = undefined
+and one of twice theirs does | ask 49 5 0, failed error 50 50 0.1 = 1000
+nor one as large as theirs, however many reads it is of | ask 4000 5 0.15 = false
+its share counts errors alone, from ten reads on | 4x failed error 0 1 1, 4x failed outpaced 0 1 1, 5x answered 1, share 1 = 0, answered 1, share 1 = 0.4
+a trial that nobody has begun changes nothing | ask 10 5 1, end true 10 = undefined, share 10 = 0.2
+time-outs never eject a node for its share | ask 50 5 1, failed timeout 50 50 = undefined, out = false
+a failed trial keeps the share of errors | ask 50 5 0, end false 60 = 2000, share 60 = 0.2
+an answer that ends an ejection clears it | ask 50 5 1, failed timeout 51 60, failed timeout 52 60 = 1000, reason = timeout, answered 70 = true, 10x answered 80, share 80 = 0
+a node with occasional errors must pass three trials in a row, and begins with a clean sheet | ask 50 5 0 = true, begin 2000 100 = true, end true 2000 = 0, begin 2000 100 = true, end false 2000 = 2000, begin 4000 100 = true, end true 4000 = 0, begin 4000 100 = true, end true 4000 = 0, begin 4000 100 = true, end true 4000 = undefined, share 4000 = 0
+its next pause is longer, until it has stayed in for a minute | ask 50 5 0, end false 2000, 3x end true 4000, 4x failed error 4001 4001, failed error 4001 4001 = 4000, end true 9000 = undefined, 4x failed error 68999 68999, failed error 68999 68999 = 8000, end true 80000 = undefined, 4x failed error 140000 140000, failed error 140000 140000 = 1000
 `;
 
 /** Claim and script. */
@@ -105,141 +131,3 @@ for (const [table, make] of [
 ] as const) {
   for (const [claim, script] of scriptsIn(table)) test(claim, () => runScript(make(), script));
 }
-
-/** Times at which a held node gets trials that take 10 ms each, when another request is ready every ms. */
-function trialsWithin(deferral: Deferral, untilMs: number, isAnswered: (trial: number) => boolean): readonly number[] {
-  const begun: number[] = [];
-  let endMs = Infinity;
-  for (let nowMs = 0; nowMs < untilMs; nowMs += 1) {
-    if (nowMs === endMs) {
-      deferral.endTrial();
-      if (isAnswered(begun.length)) deferral.answered(nowMs - 10, nowMs);
-      else deferral.refused(nowMs - 10, after(), nowMs);
-    }
-    if (deferral.heldForMs(nowMs) === 0 || !deferral.mayTry(nowMs)) continue;
-    assert.equal(deferral.beginTrial(nowMs), true);
-    begun.push(nowMs);
-    endMs = nowMs + 10;
-  }
-  return begun;
-}
-
-test('a held node gets a first trial after a second; refusals double the gap', () => {
-  const deferral = new Deferral();
-  deferral.refused(0, after(600_000), 0);
-
-  const trials = trialsWithin(deferral, 130_000, () => false);
-
-  assert.deepEqual(trials, [1_000, 3_010, 7_020, 15_030, 31_040, 61_050, 91_060, 121_070]);
-  assert.equal(deferral.heldForMs(130_000), 470_000);
-});
-
-test('answers halve the gap between trials, and one at a time is the most', () => {
-  const deferral = new Deferral();
-  deferral.refused(0, after(60_000), 0);
-
-  const trials = trialsWithin(deferral, 2_050, () => true);
-
-  assert.deepEqual(trials.slice(0, 6), [1_000, 1_510, 1_770, 1_905, 1_978, 2_020]);
-  assert.ok(trials.every((beganMs, at) => at === 0 || beganMs - (trials[at - 1] ?? 0) >= 10));
-});
-
-test('the end of the wait ends the hold, and gaps of the next one go on growing', () => {
-  const deferral = new Deferral();
-  deferral.refused(0, after(5_000), 0);
-  trialsWithin(deferral, 5_000, () => false);
-
-  assert.deepEqual([deferral.heldForMs(4_999), deferral.heldForMs(5_000)], [1, 0]);
-  assert.deepEqual([deferral.mayTry(5_000), deferral.beginTrial(5_000)], [true, false]);
-  deferral.refused(6_000, after(60_000), 6_000);
-  assert.deepEqual([deferral.mayTry(13_999), deferral.mayTry(14_000)], [false, true]);
-});
-
-/** Asks so many reads of which every fifth fails; returns whether the node is out then. */
-function ask(ejection: Ejection, reads: number, othersShare: number): boolean {
-  for (let read = 1; read <= reads && !ejection.isOut; read += 1) {
-    if (read % 5 === 0) ejection.failed('error', read, read, othersShare);
-    else ejection.answered(read);
-  }
-  return ejection.isOut;
-}
-
-test('a fifth of errors puts a node out when the others do better, and not when they do the same', () => {
-  const ejection = new Ejection();
-  assert.equal(ask(ejection, 49, 0), false);
-  assert.equal(ask(ejection, 50, 0), true);
-  assert.equal(ejection.reason, 'error share');
-  assert.equal(ask(new Ejection(), 4_000, 0.15), false);
-});
-
-/** Ten errors among so many reads, none five in a row; returns why the node is out. */
-function reasonAfter(reads: number, othersShare: number): string | undefined {
-  const ejection = new Ejection();
-  for (let read = reads; read > 0; read -= 1) {
-    if (read % (reads / 10) > 0) ejection.answered(1);
-    else ejection.failed('error', 1, 1, othersShare);
-  }
-  ejection.failed('error', 1, 1, othersShare);
-  return ejection.reason;
-}
-
-test('errors count as a share from a tenth of ten failures on, and from twice the share of the others', () => {
-  const asked = [
-    [110, 0, 'error share'],
-    [120, 0, undefined],
-    [50, 10 / 46 / 2, 'error share'],
-    [50, 0.11, undefined],
-  ] as const;
-  for (const [reads, othersShare, reason] of asked) assert.equal(reasonAfter(reads, othersShare), reason, `${reads}`);
-});
-
-test('its share of errors counts errors alone, from ten reads on, and time-outs never eject it for their share', () => {
-  const ejection = new Ejection();
-  for (let read = 0; read < 8; read += 1) ejection.failed(read < 4 ? 'error' : 'outpaced', 0, 1, 1);
-  for (let read = 0; read < 5; read += 1) ejection.answered(1);
-  assert.equal(ejection.errorShare(1), 0);
-  ejection.answered(1);
-  assert.equal(ejection.errorShare(1), 0.4);
-  // A trial that nobody has begun changes nothing.
-  assert.deepEqual([ejection.endTrial(true, 1), ejection.errorShare(1)], [undefined, 0.4]);
-  for (let read = 0; read < 20; read += 1) {
-    ejection.failed('error', 0, 1, 1);
-    ejection.answered(1);
-  }
-  assert.deepEqual([ejection.failed('timeout', 0, 1, 0), ejection.isOut], [undefined, false]);
-});
-
-test('a failed trial keeps the share of errors, and an answer that ends an ejection clears it', () => {
-  const ejection = new Ejection();
-  ask(ejection, 50, 0);
-  assert.deepEqual([ejection.endTrial(false, 60), ejection.errorShare(60)], [2_000, 0.2]);
-  const other = new Ejection();
-  ask(other, 50, 1);
-  for (const sentAtMs of [51, 52]) other.failed('timeout', sentAtMs, 60);
-  assert.deepEqual([other.reason, other.answered(70)], ['timeout', true]);
-  for (let read = 0; read < 10; read += 1) other.answered(80);
-  assert.equal(other.errorShare(80), 0);
-});
-
-test('a node with occasional errors must pass three trials in a row', () => {
-  const ejection = new Ejection();
-  ask(ejection, 50, 0);
-  let nowMs = 2_000;
-  assert.deepEqual([ejection.beginTrial(nowMs, 100), ejection.endTrial(true, nowMs)], [true, 0]);
-  assert.deepEqual([ejection.beginTrial(nowMs, 100), ejection.endTrial(false, nowMs)], [true, 2_000]);
-  nowMs += 2_000;
-  for (const nextMs of [0, 0, undefined]) {
-    assert.deepEqual([ejection.beginTrial(nowMs, 100), ejection.endTrial(true, nowMs)], [true, nextMs]);
-  }
-  // It begins with a clean sheet, but the next pause is longer, until it has stayed in for a minute.
-  assert.equal(ejection.errorShare(nowMs), 0);
-  const again = (sentAtMs: number): number | undefined => {
-    let pauseMs: number | undefined;
-    for (let count = 0; count < 5; count += 1) pauseMs = ejection.failed('error', sentAtMs, sentAtMs) ?? pauseMs;
-    return pauseMs;
-  };
-  assert.equal(again(nowMs + 1), 4_000);
-  ejection.beginTrial(nowMs + 5_000, 100);
-  ejection.endTrial(true, nowMs + 5_000);
-  assert.equal(again(nowMs + 70_000), 1_000);
-});
