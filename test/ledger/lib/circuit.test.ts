@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Circuit, type CircuitPolicy } from '../../../src/ledger/lib/circuit.ts';
 import { fc } from '../../support/fast-check.ts';
+import { runScript, scriptsIn, type Steps } from '../../support/script.ts';
 
 type Cause = 'one' | 'other';
 type Policy = CircuitPolicy<Cause>;
@@ -47,15 +48,6 @@ function close(circuit: Circuit<Cause>, nowMs: number): void {
   while (circuit.endTrial(true, nowMs) !== undefined);
 }
 
-test('a new circuit is closed, and asks for no trial', () => {
-  const circuit = new Circuit(policies[0]!);
-  assert.deepEqual(
-    [circuit.isOpen, circuit.cause, circuit.state(0), circuit.beginTrial(1e9, 0)],
-    [false, undefined, 'closed', false],
-  );
-  assert.equal(circuit.endTrial(false, 0), undefined);
-});
-
 test('failures of one cause in a row open it, counted apart from other causes, and an answer begins anew', () => {
   fc.assert(
     fc.property(anyPolicy, anyEvents, (policy, events) => {
@@ -94,13 +86,6 @@ test('pauses double with each failed trial, up to the longest', () => {
   );
 });
 
-test('a trial in flight is the only one; without an outcome the next is due after its bound and the pause', () => {
-  const circuit = opened(policies[0]!);
-  assert.equal(circuit.beginTrial(100, 5_000), true);
-  assert.deepEqual([circuit.state(100), circuit.beginTrial(5_199, 0)], ['open', false]);
-  assert.deepEqual([circuit.state(5_200), circuit.beginTrial(5_200, 5_000)], ['half open', true]);
-});
-
 test('answered trials close it, as many in a row as the cause asks for, one right after the other', () => {
   fc.assert(
     fc.property(anyPolicy, anyCause, fc.array(fc.boolean()), (policy, cause, outcomes) => {
@@ -122,14 +107,6 @@ test('answered trials close it, as many in a row as the cause asks for, one righ
   );
 });
 
-test('an answer beside the trials closes it, unless one proves too little or it was sent before', () => {
-  const [usual, careful] = [opened(policies[0]!, 10), opened(policies[1]!, 10)];
-  assert.deepEqual([usual.succeed(9, 20), usual.isOpen], [false, true]);
-  assert.deepEqual([usual.succeed(10, 20), usual.isOpen, usual.succeed(20, 20)], [true, false, false]);
-  assert.deepEqual([careful.succeed(10, 20), careful.state(1_009), careful.endTrial(true, 1_010)], [false, 'open', 0]);
-  assert.deepEqual([careful.endTrial(true, 1_010), careful.endTrial(true, 1_010)], [0, undefined]);
-});
-
 test('failures of requests that were sent before the last change prove nothing', () => {
   fc.assert(
     fc.property(anyPolicy, fc.array(manyMs), (policy, sent) => {
@@ -141,12 +118,6 @@ test('failures of requests that were sent before the last change prove nothing',
       assert.equal(circuit.isOpen, false);
     }),
   );
-});
-
-test('the failure of a request that was sent after the pause is that of a trial', () => {
-  const circuit = opened(policies[0]!);
-  assert.deepEqual([circuit.fail('other', 99, 150), circuit.fail('other', 100, 150)], [undefined, 200]);
-  assert.deepEqual([circuit.cause, circuit.state(349), circuit.state(350)], ['one', 'open', 'half open']);
 });
 
 test('a circuit that opens again soon goes on with longer pauses; after its calm it begins with the first', () => {
@@ -163,58 +134,6 @@ test('a circuit that opens again soon goes on with longer pauses; after its calm
       assert.equal(pauseMs, isCalm ? policy.firstMs : Math.min(policy.firstMs * 2, policy.longestMs));
     }),
   );
-  const circuit = opened(policies[0]!);
-  close(circuit, 100);
-  assert.deepEqual([circuit.fail('one', 10_099, 10_099), circuit.endTrial(true, 10_100)], [200, undefined]);
-  assert.equal(circuit.fail('one', 20_100, 20_100), 100);
-});
-
-test('while it is held, answers bring trials nearer without closing it', () => {
-  const circuit = opened(policies[3]!);
-  circuit.hold('one', 60_000, 1_000, 0);
-
-  const waits = [1_000, 3_000, 7_000].map((nowMs) => {
-    assert.deepEqual([circuit.beginTrial(nowMs - 1, 0), circuit.beginTrial(nowMs, 0)], [false, true]);
-    return circuit.endTrial(false, nowMs);
-  });
-  assert.deepEqual(waits, [2_000, 4_000, 8_000]);
-  assert.deepEqual([circuit.endTrial(true, 15_000), circuit.endTrial(true, 19_000)], [4_000, 2_000]);
-  assert.deepEqual([circuit.state(20_999), circuit.state(21_000)], ['open', 'half open']);
-  // Shorter than the first pause, too, and failures lengthen it from there.
-  assert.deepEqual(
-    [true, true, false].map((isAnswered) => circuit.endTrial(isAnswered, 22_000)),
-    [1_000, 500, 1_000],
-  );
-  assert.equal(circuit.cause, 'one');
-  // Outside of the time that it is held for, no pause is shorter than the first.
-  for (let nowMs = 22_000; nowMs < 22_010; nowMs += 1) circuit.endTrial(true, nowMs);
-  assert.equal(circuit.fail('one', 60_000, 60_000), 100);
-});
-
-test('after the time that it is held for a trial closes it', () => {
-  const circuit = opened(policies[0]!);
-  circuit.hold('one', 5_000, 0, 0);
-  assert.deepEqual([circuit.succeed(4_999, 4_999), circuit.isOpen], [false, true]);
-  assert.deepEqual([circuit.succeed(4_999, 5_000), circuit.isOpen], [true, false]);
-});
-
-test('a hold opens it, and a longer or shorter one replaces it', () => {
-  const circuit = new Circuit(policies[3]!);
-  assert.equal(circuit.heldUntilMs, -Infinity);
-  circuit.hold('other', 60_000, 1_000, 0);
-  assert.deepEqual([circuit.cause, circuit.heldUntilMs], ['other', 60_000]);
-  assert.deepEqual([circuit.state(999), circuit.state(1_000)], ['open', 'half open']);
-  for (const untilMs of [90_000, 30_000]) {
-    circuit.hold('one', untilMs, 5_000, 10);
-    assert.deepEqual([circuit.cause, circuit.heldUntilMs, circuit.state(1_000)], ['other', untilMs, 'half open']);
-  }
-  // One that is over already leaves pauses alone.
-  const free = opened(policies[0]!);
-  free.hold('one', 50, 5_000, 50);
-  assert.deepEqual([free.state(99), free.state(100)], ['open', 'half open']);
-  // After its end, a hold of an open circuit lengthens a pause that is shorter.
-  circuit.hold('one', 60_000, 5_000, 40_000);
-  assert.deepEqual([circuit.cause, circuit.state(44_999), circuit.state(45_000)], ['other', 'open', 'half open']);
 });
 
 test('at the end of the time that it is held for a trial is due, whatever the pause and its trials', () => {
@@ -232,47 +151,6 @@ test('at the end of the time that it is held for a trial is due, whatever the pa
       assert.equal(circuit.state(heldMs + 1_000), 'open');
     }),
   );
-});
-
-test('a resource that limits a rate: answers close nothing within a pause, and bound it and the next one', () => {
-  const limited = opened(policies[3]!);
-  for (let nowMs = 100, pauseMs = 100; pauseMs < 6_400; nowMs += pauseMs) {
-    pauseMs = limited.fail('one', nowMs, nowMs) ?? NaN;
-  }
-  // The pause of 6.4 s began at 6,300 ms.
-  assert.deepEqual([limited.succeed(6_299, 6_400), limited.state(12_699)], [false, 'open']);
-  assert.deepEqual([limited.succeed(6_300, 6_400), limited.isOpen], [false, true]);
-  assert.deepEqual([limited.state(7_299), limited.state(7_300)], ['open', 'half open']);
-  assert.equal(limited.beginTrial(7_300, 1_000), true);
-  // One that was sent in the pause leaves the trial in flight alone.
-  assert.deepEqual(
-    [limited.succeed(7_299, 7_400), limited.state(9_299), limited.state(9_300)],
-    [false, 'open', 'half open'],
-  );
-  assert.deepEqual([limited.fail('one', 7_299, 7_450), limited.fail('one', 7_300, 7_500)], [undefined, 1_000]);
-  // Without an answer in between, the pause after it grows.
-  assert.equal(limited.fail('one', 8_500, 8_500), 2_000);
-  assert.deepEqual([limited.succeed(10_500, 10_600), limited.isOpen], [true, false]);
-  assert.equal(limited.fail('one', 10_700, 10_700), 1_000);
-});
-
-test('the answer that comes as the trial begins leaves it alone, and a hold may begin as another ends', () => {
-  const limited = opened(policies[3]!);
-  assert.equal(limited.beginTrial(100, 1_000), true);
-  assert.deepEqual([limited.succeed(50, 100), limited.state(100)], [false, 'open']);
-  const held = opened(policies[3]!);
-  held.hold('one', 500, 100, 0);
-  held.hold('one', 60_000, 5_000, 500);
-  assert.deepEqual([held.state(5_499), held.state(5_500)], ['open', 'half open']);
-});
-
-test('it is calm when it has been without a pause for so long', () => {
-  const circuit = new Circuit(policies[0]!);
-  assert.equal(circuit.isCalm(0), true);
-  circuit.fail('one', 0, 0);
-  assert.deepEqual([circuit.isCalm(10_099), circuit.isCalm(10_100)], [false, true]);
-  circuit.endTrial(true, 5_000);
-  assert.deepEqual([circuit.isCalm(14_999), circuit.isCalm(15_000)], [false, true]);
 });
 
 test('whatever happens: between two trials of a circuit that stays open is the pause that the first one began', () => {
@@ -299,7 +177,56 @@ test('whatever happens: between two trials of a circuit that stays open is the p
   );
 });
 
-test('a pause is reported as it is, whatever the clock: the difference of two times of it is rounded', () => {
-  const circuit = new Circuit<Cause>({ firstMs: 2_000, longestMs: 30_000, calmMs: 60_000 });
-  assert.equal(circuit.fail('one', 1_000.3009, 1_000.3009), 2_000);
-});
+/** A circuit, closed at first. `fail`: the ms at which the request was sent and failed. */
+function stepsOf(policy: Policy): Steps {
+  const circuit = new Circuit(policy);
+  return {
+    fail: (cause: Cause, sentAtMs: number, nowMs: number) => circuit.fail(cause, sentAtMs, nowMs),
+    hold: (cause: Cause, untilMs: number, gapMs: number, nowMs: number) => circuit.hold(cause, untilMs, gapMs, nowMs),
+    answered: (sentAtMs: number, nowMs: number) => circuit.succeed(sentAtMs, nowMs),
+    begin: (nowMs: number, boundMs: number) => circuit.beginTrial(nowMs, boundMs),
+    end: (isAnswered: boolean, nowMs: number) => circuit.endTrial(isAnswered, nowMs),
+    state: (nowMs: number) => circuit.state(nowMs),
+    isOpen: () => circuit.isOpen,
+    cause: () => circuit.cause,
+    calm: (nowMs: number) => circuit.isCalm(nowMs),
+    heldUntil: () => circuit.heldUntilMs,
+  };
+}
+
+const ofRedis = `
+a new circuit is closed, calm and not held, and asks for no trial | isOpen = false, cause = undefined, state 0 = closed, begin 1000000000 0 = false, end false 0 = undefined, calm 0 = true, heldUntil = -Infinity
+a trial in flight is the only one; without an outcome the next is due after its bound and the pause | fail one 0 0, begin 100 5000 = true, state 100 = open, begin 5199 0 = false, state 5200 = half open, begin 5200 5000 = true
+an answer beside the trials closes it, unless it is to a request that was sent before | fail one 10 10, answered 9 20 = false, isOpen = true, answered 10 20 = true, isOpen = false, answered 20 20 = false
+the failure of a request that was sent after the pause is that of a trial | fail one 0 0, fail other 99 150 = undefined, fail other 100 150 = 200, cause = one, state 349 = open, state 350 = half open
+a circuit that has been closed for its calm begins with the first pause, one ms earlier with the next | fail one 0 0, end true 100, fail one 10099 10099 = 200, end true 10100 = undefined, fail one 20100 20100 = 100
+it is calm when it has been without a pause for so long | fail one 0 0, calm 10099 = false, calm 10100 = true, end true 5000, calm 14999 = false, calm 15000 = true
+after the time that it is held for an answer closes it | fail one 0 0, hold one 5000 0 0, answered 4999 4999 = false, isOpen = true, answered 4999 5000 = true, isOpen = false
+a hold that is over already leaves pauses alone | fail one 0 0, hold one 50 5000 50, state 99 = open, state 100 = half open
+`;
+const ofReads = `
+one answer proves too little where several trials close it | fail other 10 10, fail other 10 10 = 1000, fail one 10 10, answered 10 20 = true, 5x fail one 20 20, answered 20 30 = false, state 1019 = open, end true 1020 = 0, end true 1020 = 0, end true 1020 = undefined
+`;
+const ofLoad = `
+while it is held, refused trials are further and further apart, and answered ones nearer, without closing it | fail one 0 0, hold one 60000 1000 0, begin 999 0 = false, begin 1000 0 = true, end false 1000 = 2000, begin 2999 0 = false, begin 3000 0 = true, end false 3000 = 4000, begin 6999 0 = false, begin 7000 0 = true, end false 7000 = 8000, end true 15000 = 4000, end true 19000 = 2000, state 20999 = open, state 21000 = half open
+its gaps get shorter than the first pause, failures lengthen them from there, and no pause after it is shorter than the first | fail one 0 0, hold one 60000 1000 0, end true 22000 = 500, end true 22000 = 250, end false 22000 = 500, cause = one, 10x end true 22000, fail one 60000 60000 = 100
+a hold opens it, and a longer or shorter one replaces it | hold other 60000 1000 0, cause = other, heldUntil = 60000, state 999 = open, state 1000 = half open, hold one 90000 5000 10, cause = other, heldUntil = 90000, state 1000 = half open, hold one 30000 5000 10, heldUntil = 30000, state 1000 = half open
+after its end, a hold of an open circuit lengthens a pause that is shorter | hold other 30000 1000 0, hold one 60000 5000 40000, cause = other, state 44999 = open, state 45000 = half open
+a hold may begin as another ends | fail one 0 0, hold one 500 100 0, hold one 60000 5000 500, state 5499 = open, state 5500 = half open
+answers to requests of a pause bound it, and close nothing | fail one 0 0, fail one 100 100 = 200, fail one 300 300 = 400, fail one 700 700 = 800, fail one 1500 1500 = 1600, answered 1499 1600 = false, state 3099 = open, answered 1500 1600 = false, isOpen = true, state 2499 = open, state 2500 = half open
+one that was sent in the pause leaves the trial in flight alone, and bounds the next pause | fail one 0 0, 4x end false 1000, begin 2600 1000 = true, answered 2599 2700 = false, state 5199 = open, state 5200 = half open, fail one 2599 2750 = undefined, fail one 2600 2800 = 1000
+without an answer in between, the pause after it grows | fail one 0 0, 4x end false 1000, answered 1000 1000, fail one 2000 2000 = 1000, fail one 3000 3000 = 2000, answered 5000 5100 = true, fail one 5200 5200 = 1000
+the answer that comes as the trial begins leaves it alone | fail one 0 0, begin 100 1000 = true, answered 50 100 = false, state 100 = open
+`;
+const ofRounding = `
+a pause is reported as it is, whatever the clock: the difference of two times of it is rounded | fail one 1000.3009 1000.3009 = 2000
+`;
+
+for (const [table, policy] of [
+  [ofRedis, policies[0]!],
+  [ofReads, policies[1]!],
+  [ofLoad, policies[3]!],
+  [ofRounding, { firstMs: 2_000, longestMs: 30_000, calmMs: 60_000 }],
+] as const) {
+  for (const [claim, script] of scriptsIn(table)) test(claim, () => runScript(stepsOf(policy), script));
+}
