@@ -122,25 +122,22 @@ test('a node up to 10,000 versions behind a head proves that the ledger has not 
   assert.deepEqual(heads, [false, true, true]);
 });
 
-const chainVotes: readonly {
-  readonly claim: string;
-  readonly reported: readonly (number | undefined)[];
-  readonly standing?: number;
-  readonly elected: number | undefined;
-}[] = [
-  { claim: 'without a report there is no chain', reported: [undefined, undefined], elected: undefined },
-  { claim: 'the first report decides', reported: [undefined, 2], elected: 2 },
-  { claim: 'most nodes decide', reported: [1, 2, 2], elected: 2 },
-  { claim: 'a tie goes to the node configured first', reported: [1, 2], elected: 1 },
-  { claim: 'a tie keeps the standing chain', reported: [1, 2], standing: 2, elected: 2 },
-  { claim: 'a majority turns a standing chain', reported: [1, 1, 2], standing: 2, elected: 1 },
-  { claim: 'a chain without reports loses', reported: [1, undefined], standing: 2, elected: 1 },
-  { claim: 'silence leaves the standing chain', reported: [undefined], standing: 2, elected: 2 },
-];
+/** Claim, chains that nodes report (`-`: none yet), the standing chain, and the elected one. */
+const chainVotes = `
+without a report there is no chain | - - | | undefined
+the first report decides | - 2 | | 2
+most nodes decide | 1 2 2 | | 2
+a tie goes to the node configured first | 1 2 | | 1
+a tie keeps the standing chain | 1 2 | 2 | 2
+a majority turns a standing chain | 1 1 2 | 2 | 1
+a chain without reports loses | 1 - | 2 | 1
+silence leaves the standing chain | - | 2 | 2
+`;
 
-for (const { claim, reported, standing, elected } of chainVotes) {
+for (const [claim = '', reported = '', standing, elected] of rowsIn(chainVotes)) {
   test(`vote on the chain: ${claim}`, () => {
-    assert.equal(elect(reported, standing), elected);
+    const chains = reported.split(' ').map((chain) => (chain === '-' ? undefined : Number(chain)));
+    assert.equal(String(elect(chains, standing ? Number(standing) : undefined)), elected);
   });
 }
 

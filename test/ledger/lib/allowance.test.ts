@@ -2,60 +2,55 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Allowance } from '../../../src/ledger/lib/allowance.ts';
 import { fc } from '../../support/fast-check.ts';
+import { runScript, type Steps } from '../../support/script.ts';
+import { rowsIn } from '../../support/tables.ts';
 
-/** Tokens that can be taken at `nowMs`. */
-function takeAll(allowance: Allowance, nowMs: number): number {
-  let taken = 0;
-  while (taken < 1_000 && allowance.withdraw(nowMs)) taken += 1;
-  return taken;
+function stepsOf(allowance: Allowance): Steps {
+  return {
+    /** Tokens that can be taken now. */
+    all: (nowMs: number) => {
+      let taken = 0;
+      while (taken < 1_000 && allowance.withdraw(nowMs)) taken += 1;
+      return taken;
+    },
+    spare: (nowMs: number) => {
+      let taken = 0;
+      while (allowance.hasToSpare(nowMs) && allowance.withdraw(nowMs)) taken += 1;
+      return taken;
+    },
+    withdraw: (nowMs: number) => allowance.withdraw(nowMs),
+    spend: (nowMs: number) => allowance.spend(nowMs),
+    deposit: (tokens: number) => allowance.deposit(tokens),
+    refuse: (nowMs: number) => allowance.refuse(nowMs),
+    /** `none`: without a rate. */
+    change: (rate: number | 'none', nowMs: number) => allowance.change(rate === 'none' ? undefined : rate, nowMs),
+    tokens: (nowMs: number) => allowance.tokens(nowMs),
+    freeIn: (nowMs: number) => allowance.freeInMs(nowMs),
+    isSpent: (nowMs: number) => allowance.isSpent(nowMs),
+    hasToSpare: (nowMs: number) => allowance.hasToSpare(nowMs),
+  };
 }
 
-test('a burst of one second is there at the start, and then the rate', () => {
-  const allowance = new Allowance(20);
+/** Claim, tokens a second, burst where it is not that of one second, and script. */
+const scripts = `
+a burst of one second is there at the start, and then the rate | 20 | | all 0 = 20, all 0 = 0, all 50 = 1, all 149 = 1, all 150 = 1, all 650 = 10, all 10000 = 20
+a rate below one a second saves one token | 0.25 | | all 0 = 1, all 3999 = 0, all 4000 = 1, all 60000 = 1
+without a rate every token is there, and none is reported | none | | all 0 = 1000, tokens 0 = undefined, isSpent 0 = false, hasToSpare 0 = true, freeIn 0 = 0
+a probe is sent without a token and leaves a debt of at most one burst | 10 | | all 0 = 10, 3x spend 0, tokens 0 = -3, freeIn 0 = 400, withdraw 399 = false, withdraw 400 = true, 100x spend 400, tokens 400 = -10
+a request that was not sent returns its token, up to the burst | 2 | | all 0 = 2, deposit 1, all 0 = 1, 5x deposit 1, all 0 = 2
+a burst of its own is the most that time saves | 10 | 2 | all 0 = 2, all 99 = 0, all 101 = 1, all 60000 = 2
+requests that no client waits for leave half of the burst | 10 | | spare 0 = 5, tokens 0 = 5
+and the only token | 0.5 | | hasToSpare 0 = false
+a changed rate counts at once: saved tokens stay, up to the new burst | 10 | | 8x withdraw 0, change 40 0, tokens 0 = 2, tokens 100 = 6, change 3 100, tokens 100 = 3, change none 100, isSpent 100 = false, change 5 200, tokens 200 = 5
+a used-up allowance is news once, and again after a minute without a refused request | 1 | | refuse 0 = true, refuse 1 = false, refuse 60000 = false, refuse 120000 = false, refuse 180001 = true
+`;
 
-  assert.deepEqual(
-    [0, 0, 50, 149, 150, 650, 10_000].map((nowMs) => takeAll(allowance, nowMs)),
-    [20, 0, 1, 1, 1, 10, 20],
-  );
-});
-
-test('a rate below one a second saves one token', () => {
-  const allowance = new Allowance(0.25);
-
-  assert.deepEqual(
-    [0, 3_999, 4_000, 60_000].map((nowMs) => takeAll(allowance, nowMs)),
-    [1, 0, 1, 1],
-  );
-});
-
-test('without a rate every token is there, and none is reported', () => {
-  const allowance = new Allowance(undefined);
-
-  assert.equal(takeAll(allowance, 0), 1_000);
-  assert.equal(allowance.tokens(0), undefined);
-  assert.deepEqual([allowance.isSpent(0), allowance.hasToSpare(0), allowance.freeInMs(0)], [false, true, 0]);
-});
-
-test('a probe is sent without a token and leaves a debt of at most one burst', () => {
-  const allowance = new Allowance(10);
-  takeAll(allowance, 0);
-  for (let probes = 0; probes < 3; probes += 1) allowance.spend(0);
-
-  assert.equal(allowance.tokens(0), -3);
-  assert.equal(allowance.freeInMs(0), 400);
-  assert.deepEqual([allowance.withdraw(399), allowance.withdraw(400)], [false, true]);
-  for (let probes = 0; probes < 100; probes += 1) allowance.spend(400);
-  assert.equal(allowance.tokens(400), -10);
-});
-
-test('a request that was not sent returns its token, up to the burst', () => {
-  const allowance = new Allowance(2);
-  takeAll(allowance, 0);
-  allowance.deposit(1);
-  assert.equal(takeAll(allowance, 0), 1);
-  for (let times = 0; times < 5; times += 1) allowance.deposit(1);
-  assert.equal(takeAll(allowance, 0), 2);
-});
+for (const [claim = '', rate = '', burst, script = ''] of rowsIn(scripts)) {
+  test(claim, () => {
+    const allowance = new Allowance(rate === 'none' ? undefined : Number(rate), burst ? Number(burst) : undefined);
+    return runScript(stepsOf(allowance), script);
+  });
+}
 
 test('without a rate, deposits alone add tokens: a share of the requests, and what was saved', () => {
   const allowance = new Allowance(0, 5);
@@ -66,48 +61,6 @@ test('without a rate, deposits alone add tokens: a share of the requests, and wh
   }
   assert.equal(taken, 204);
   assert.equal(allowance.freeInMs(1_000), Infinity);
-});
-
-test('a burst of its own is the most that time saves', () => {
-  const allowance = new Allowance(10, 2);
-
-  assert.deepEqual(
-    [0, 99, 101, 60_000].map((nowMs) => takeAll(allowance, nowMs)),
-    [2, 0, 1, 2],
-  );
-});
-
-test('requests that no client waits for leave half of the burst, and the only token', () => {
-  const allowance = new Allowance(10);
-  let spare = 0;
-  while (allowance.hasToSpare(0) && allowance.withdraw(0)) spare += 1;
-
-  assert.deepEqual([spare, allowance.tokens(0)], [5, 5]);
-  assert.equal(new Allowance(0.5).hasToSpare(0), false);
-});
-
-test('a changed rate counts at once: saved tokens stay, up to the new burst', () => {
-  const allowance = new Allowance(10);
-  for (let taken = 0; taken < 8; taken += 1) allowance.withdraw(0);
-
-  allowance.change(40, 0);
-  assert.equal(allowance.tokens(0), 2);
-  assert.equal(allowance.tokens(100), 6);
-  allowance.change(3, 100);
-  assert.equal(allowance.tokens(100), 3);
-  allowance.change(undefined, 100);
-  assert.equal(allowance.isSpent(100), false);
-  allowance.change(5, 200);
-  assert.equal(allowance.tokens(200), 5);
-});
-
-test('a used-up allowance is news once, and again after a minute without a refused request', () => {
-  const allowance = new Allowance(1);
-
-  assert.deepEqual(
-    [0, 1, 60_000, 120_000, 180_001].map((nowMs) => allowance.refuse(nowMs)),
-    [true, false, false, false, true],
-  );
 });
 
 test('requests at any times: within any span no more are sent than its length and one burst allow', () => {

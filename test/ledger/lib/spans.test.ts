@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Spans } from '../../../src/ledger/lib/spans.ts';
 import { fc } from '../../support/fast-check.ts';
+import { runScript, scriptsIn, type Steps } from '../../support/script.ts';
 
 const spanMs = 1_000;
 
@@ -25,35 +26,21 @@ test('what was added within the last span counts, and nothing of three spans ago
   );
 });
 
-test('a count stays until the end of the span after its own', () => {
-  const spans = new Spans(spanMs);
-  spans.at(500).add();
-  spans.at(1_499).add(0, 2);
-  const counts = [1_499, 1_500, 2_499, 2_500].map((nowMs) => [spans.at(nowMs).sum(), spans.at(nowMs).most()]);
-  assert.deepEqual(counts, [
-    [3, 3],
-    [3, 3],
-    [3, 3],
-    [0, 0],
-  ]);
-});
+const scripts = `
+a count stays until the end of the span after its own | add 500, add 1499 0 2, sum 1499 = 3, most 1499 = 3, sum 1500 = 3, most 1500 = 3, sum 2499 = 3, most 2499 = 3, sum 2500 = 0, most 2500 = 0
+the counts of two spans are apart: their sum, and the larger one | add 0 1 5, add 1000 1 3, sum 1000 1 = 8, most 1000 1 = 5, sum 1000 0 = 0, add 2000 1, sum 2000 1 = 4, most 2000 1 = 3
+after two spans without a look nothing is left, and none is after a clearance | add 0, sum 1999 = 1, sum 3999 = 0, add 3999, sum 5998 = 1, add 5998, clear, sum 5998 = 0, most 5998 = 0
+`;
 
-test('the counts of two spans are apart: their sum, and the larger one', () => {
-  const spans = new Spans(spanMs, 2);
-  spans.at(0).add(1, 5);
-  spans.at(1_000).add(1, 3);
-  assert.deepEqual([spans.sum(1), spans.most(1), spans.sum(0)], [8, 5, 0]);
-  spans.at(2_000).add(1);
-  assert.deepEqual([spans.sum(1), spans.most(1)], [4, 3]);
-});
-
-test('after two spans without a look nothing is left, and none is after `clear`', () => {
-  const spans = new Spans(spanMs);
-  spans.at(0).add();
-  assert.deepEqual([spans.at(1_999).sum(), spans.at(3_999).sum()], [1, 0]);
-  spans.add();
-  assert.equal(spans.at(5_998).sum(), 1);
-  spans.add();
-  spans.clear();
-  assert.deepEqual([spans.sum(), spans.most()], [0, 0]);
-});
+for (const [claim, script] of scriptsIn(scripts)) {
+  test(claim, () => {
+    const spans = new Spans(spanMs, 2);
+    const steps: Steps = {
+      add: (nowMs: number, counter?: number, amount?: number) => spans.at(nowMs).add(counter, amount),
+      sum: (nowMs: number, counter?: number) => spans.at(nowMs).sum(counter),
+      most: (nowMs: number, counter?: number) => spans.at(nowMs).most(counter),
+      clear: () => spans.clear(),
+    };
+    return runScript(steps, script);
+  });
+}

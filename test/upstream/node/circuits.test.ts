@@ -1,4 +1,3 @@
-import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Deferral, Ejection, type FailureSign, type Shedding, Silence } from '../../../src/upstream/node/circuits.ts';
 import { runScript, scriptsIn, type Steps } from '../../support/script.ts';
