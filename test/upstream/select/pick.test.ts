@@ -270,33 +270,65 @@ for (const [claim = '', names = '', expected] of rowsIn(places)) {
   });
 }
 
-/** The node asked after one that does not hold the data. */
-function missed(nodes: readonly Candidate[], need: Need): string {
-  const choice = pick(nodes, need, noAnswers, { isLast: true, random: () => 0 });
-  return choice?.node.name ?? '';
-}
+/**
+ * Claim, need, nodes, the attempts so far, and the next node. `full`: was asked; `full-410`: has pruned the data; `full-404`:
+ * misses it; `410`: one refused without a usable body; `answer`: a node has answered; `last`: no attempt follows.
+ */
+const nexts = `
+the first is asked first | 800 | full middle archive | | full
+then one that was not asked | 800 | full middle archive | full | middle
+the last attempt belongs to the deepest holder | 800 | full middle archive | full last | archive
+none is asked twice | 800 | full middle archive | full middle archive |
+the deepest of three at once, as the last | 800 | full b middle archive | last | archive
+a full one, when it is the deepest | 800 | full b middle | last | middle
+one that has surely pruned the data comes after one that is down | 800 | late down0 | last | down0
+the deepest holder of a block | block 800 | full b middle archive | last | archive
+that of a transaction | hash | full b middle archive | last | archive
+a full one as well | hash | full b middle | last | middle
+the newest state is as new at a full node | head | archive full | last | full
+one that is down is not the last | hash | b full deep-down | last | full
+a sure holder comes before a possible one | 800 | middle new-archive | last | middle
+of a transaction an archival node may be deeper | hash | middle new-archive | last | new-archive
+a full one without a report is not | hash | middle new | last | middle
+of two as deep the cheaper | hash | full cheap | last | cheap
+or the archival one | hash | deep archive | last | archive
+after a 410 only a node that may hold the version, and the deepest first | 505 | full middle archive | full-410 | archive
+then the next | 505 | full middle archive | full-410 archive | middle
+none, if all have surely pruned it | 100 | full middle | middle-410 |
+without a 410 one is asked | 100 | full middle | middle | full
+the refusal without a usable body counts as well | 100 | full middle | middle 410 |
+the only node is asked once | 505 | full | full-410 |
+after the 410 of a transaction the deepest | hash | full middle archive | full-410 | archive
+after a 404, which is a miss and no 410, as well | hash | full middle archive | full-404 | archive
+a 410 to a read without a version leaves the deepest node only | head | full middle archive | full-410 | archive
+once | head | full archive | full-410 archive |
+none, if that one refused | head | full middle | middle-410 |
+without a 410 the others | head | full middle | middle | full
+a node that is not believed adds nothing to the answer of one that is | 800 | full suspect | full answer |
+it is asked without an answer | 800 | full suspect | full | suspect
+and after a 410 | 800 | full suspect | full-410 answer | suspect
+and after a 404 | hash | full suspect | full-404 answer | suspect
+and when one of several nodes at an address has pruned the data | 800 | full suspect | full 410 answer | suspect
+also for a read without a version | head | full doubted | full 410 answer | doubted
+a believed node adds to any answer | 800 | full middle | full answer | middle
+no node, no choice | 800 | | answer |
+`;
 
-test('after a 410 or 404, the deepest node that may hold the data is asked', () => {
-  const second = node('second', { oldest: 510, head: 1000, cost: 0 });
-  const hash: Need = { kind: 'transaction', submittedTo: undefined };
-  const gone = node('gone', { oldest: 0, head: 1000, ...archival, ...down });
-  assert.equal(missed([full, second, middle, archive], at(800)), 'archive');
-  assert.equal(missed([full, second, middle], at(800)), 'middle');
-  // One that has surely pruned the data comes after one that is down.
-  assert.equal(missed(named('late down0'), at(800)), 'down0');
-  assert.equal(missed([full, second, middle, archive], block(800n)), 'archive');
-  assert.equal(missed([full, second, middle, archive], hash), 'archive');
-  assert.equal(missed([full, second, middle], hash), 'middle');
-  // The newest state is as new at a full node.
-  assert.equal(missed([archive, full], { kind: 'head' }), 'full');
-  assert.equal(missed([second, full, gone], hash), 'full');
-  // A sure holder comes before a possible one.
-  assert.equal(missed([middle, node('y', archival)], at(800)), 'middle');
-  assert.equal(missed([middle, node('y', archival)], hash), 'y');
-  assert.equal(missed([middle, node('x', {})], hash), 'middle');
-  assert.equal(missed([full, node('twin', { oldest: 500, head: 1000, cost: 0 })], hash), 'twin');
-  assert.equal(missed([node('twin', { oldest: 0, head: 1000, cost: 0 }), archive], hash), 'archive');
-});
+for (const [claim = '', need = '', names = '', attempts = '', expected] of rowsIn(nexts)) {
+  test(`next: ${claim}`, () => {
+    const words = attempts.split(' ');
+    const withoutIt = words.filter((word) => /-4\d\d$/.test(word)).map((word) => word.slice(0, -4));
+    const soFar: AnswersSoFar<unknown> = {
+      // Words that name no node do not matter.
+      asked: new Set([...words, ...withoutIt]),
+      prunedAt: new Set(withoutIt),
+      anyPruned: words.some((word) => word.endsWith('410')),
+      bestAnswer: words.includes('answer') ? 'an answer' : undefined,
+    };
+    const choice = pick(named(names), needIn(need), soFar, { isLast: words.includes('last'), random: () => 0 });
+    assert.equal(choice?.node.name ?? '', expected);
+  });
+}
 
 function nameOfDeepest(...fleet: readonly Candidate[]): string | undefined {
   return deepest(fleet)?.name;
@@ -548,69 +580,6 @@ test('in any fleet, a pinned read passes over no usable holder, and asks a full 
     ),
     { numRuns: 1500 },
   );
-});
-
-interface MadeUpAnswers {
-  readonly asked?: readonly string[];
-  readonly prunedAt?: readonly string[];
-  readonly anyPruned?: boolean;
-  readonly bestAnswer?: string;
-  readonly isLast?: boolean;
-}
-
-/** Names of the nodes to ask next. */
-function after(fleet: readonly Candidate[], need: Need, answers: MadeUpAnswers = {}): string {
-  const { asked = [], prunedAt = [], anyPruned = prunedAt.length > 0, bestAnswer, isLast = false } = answers;
-  const soFar: AnswersSoFar<unknown> = { asked: new Set(asked), prunedAt: new Set(prunedAt), anyPruned, bestAnswer };
-  return pick(fleet, need, soFar, { isLast })?.node.name ?? '';
-}
-
-test('the next node is one that was not asked; the last attempt belongs to the deepest holder', () => {
-  const fleet = [full, middle, archive];
-  assert.equal(after(fleet, at(800)), 'full');
-  assert.equal(after(fleet, at(800), { asked: ['full'] }), 'middle');
-  assert.equal(after(fleet, at(800), { asked: ['full'], isLast: true }), 'archive');
-  assert.equal(after(fleet, at(800), { asked: ['full', 'middle', 'archive'] }), '');
-});
-
-test('after a 410 only a node that may hold the version is asked, and the deepest first', () => {
-  assert.equal(after([full, middle, archive], at(505), { asked: ['full'], prunedAt: ['full'] }), 'archive');
-  assert.equal(after([full, middle, archive], at(505), { asked: ['full', 'archive'], prunedAt: ['full'] }), 'middle');
-  assert.equal(after([full, middle], at(100), { asked: ['middle'], prunedAt: ['middle'] }), '');
-  assert.equal(after([full, middle], at(100), { asked: ['middle'] }), 'full');
-  // The refusal without a usable body counts as well.
-  assert.equal(after([full, middle], at(100), { asked: ['middle'], anyPruned: true }), '');
-  assert.equal(after([full], at(505), { asked: ['full'], prunedAt: ['full'] }), '');
-  const refused = { asked: ['full'], prunedAt: ['full'] };
-  assert.equal(after([full, middle, archive], { kind: 'transaction' }, refused), 'archive');
-  // A 404 of a transaction is a miss, and no 410.
-  const missed = { asked: ['full'], prunedAt: ['full'], anyPruned: false };
-  assert.equal(after([full, middle, archive], { kind: 'transaction' }, missed), 'archive');
-});
-
-test('a 410 to a read without a version leaves the deepest node only', () => {
-  const head: Need = { kind: 'head' };
-  assert.equal(after([full, middle, archive], head, { asked: ['full'], prunedAt: ['full'] }), 'archive');
-  assert.equal(after([full, archive], head, { asked: ['full', 'archive'], prunedAt: ['full'] }), '');
-  assert.equal(after([full, middle], head, { asked: ['middle'], prunedAt: ['middle'] }), '');
-  assert.equal(after([full, middle], head, { asked: ['middle'] }), 'full');
-});
-
-test('a node that is not believed adds nothing to the answer of one that is', () => {
-  const suspect = node('suspect', { oldest: 500, head: 1000, isSuspect: true });
-  assert.equal(after([full, suspect], at(800), { asked: ['full'], bestAnswer: 'an answer' }), '');
-  assert.equal(after([full, suspect], at(800), { asked: ['full'] }), 'suspect');
-  const pruned = { asked: ['full'], bestAnswer: 'an answer', prunedAt: ['full'] };
-  assert.equal(after([full, suspect], at(800), pruned), 'suspect');
-  const unknown = { ...pruned, anyPruned: false };
-  assert.equal(after([full, suspect], { kind: 'transaction' }, unknown), 'suspect');
-  // One of several nodes at an address has pruned the data.
-  const shared = { asked: ['full'], bestAnswer: 'an answer', anyPruned: true };
-  assert.equal(after([full, suspect], at(800), shared), 'suspect');
-  const deeper = node('deeper', { head: 1000, isSuspect: true });
-  assert.equal(after([full, deeper], { kind: 'head' }, shared), 'deeper');
-  assert.equal(after([full, middle], at(800), { asked: ['full'], bestAnswer: 'an answer' }), 'middle');
-  assert.equal(after([], at(800), { bestAnswer: 'an answer' }), '');
 });
 
 test('each node that is not chosen has a reason, and the chosen one has none', () => {
