@@ -15,7 +15,7 @@ import { watchStalls, type Stalls } from './stalls.ts';
 import type { Ending } from './temporary-folder.ts';
 
 /** Most that Redis may add to a read in these tests: far above what a busy machine adds by itself. */
-export const redisTimeoutMs = 200;
+const redisTimeoutMs = 200;
 
 export interface ReplicaOptions extends Partial<RedisConfig> {
   readonly nodes: readonly NodeAddress[];
