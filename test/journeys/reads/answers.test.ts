@@ -1,6 +1,6 @@
 /** Answers as clients get them: of each route, in each form, from a node and from memory. */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
@@ -8,9 +8,10 @@ import { nodeAndGateway, probe, testGateway, twoTiers } from '../../support/gate
 import { exchangeRaw } from '../../support/raw-http.ts';
 import { submission } from '../../support/submission.ts';
 
-test('a pinned read goes to a node once, and is then answered from memory', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t);
+/** Of the tests that leave the ledger where it is. */
+const { node, gateway } = await nodeAndGateway({ after });
 
+test('a pinned read goes to a node once, and is then answered from memory', async () => {
   const miss = await gateway.get(`${probe}?ledger_version=500`);
   const hit = await gateway.get(`${probe}?ledger_version=500`);
 
@@ -65,8 +66,7 @@ for (const fastPath of [true, false]) {
 const decoders = { gzip: gunzipSync, br: brotliDecompressSync, zstd: zstdDecompressSync } as const;
 
 for (const [coding, decode] of Object.entries(decoders)) {
-  test(`a large answer is coded in ${coding} for clients that accept it, under an entity tag of its own`, async (t) => {
-    const { node, gateway } = await nodeAndGateway(t);
+  test(`a large answer is coded in ${coding} for clients that accept it, under an entity tag of its own`, async () => {
     const plain = await gateway.get(large);
 
     const coded = await gateway.get(large, { 'accept-encoding': coding });
@@ -84,9 +84,7 @@ for (const [coding, decode] of Object.entries(decoders)) {
   });
 }
 
-test('a small answer stays plain', async (t) => {
-  const { gateway } = await nodeAndGateway(t);
-
+test('a small answer stays plain', async () => {
   const reply = await gateway.get(small, { 'accept-encoding': 'gzip, br, zstd' });
 
   assert.equal(reply.headers['content-encoding'], undefined);
@@ -175,8 +173,7 @@ for (const headers of [{}, { 'accept-encoding': 'gzip' }]) {
 /** A BCS string of up to 127 bytes. */
 const bcsText = (value: string): Buffer => Buffer.from([value.length, ...Buffer.from(value)]);
 
-test('a struct tag of 4 kB is served and cached, whether it is percent-encoded or not', async (t) => {
-  const { gateway } = await nodeAndGateway(t);
+test('a struct tag of 4 kB is served and cached, whether it is percent-encoded or not', async () => {
   const tag = `0x1::ledgergate_sample::Probe<${Array.from({ length: 130 }, () => '0x1::aptos_coin::AptosCoin').join()}>`;
   const [coded, plain] = [encodeURIComponent(tag), tag].map(
     (type) => `/accounts/0x1/resource/${type}?ledger_version=500`,
@@ -193,8 +190,7 @@ test('a struct tag of 4 kB is served and cached, whether it is percent-encoded o
   assert.match(raw, /Cache-Status: ledgergate; hit; detail=memory/);
 });
 
-test('a view in BCS, as the public SDK posts it, is answered in JSON and cached by its bytes', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t);
+test('a view in BCS, as the public SDK posts it, is answered in JSON and cached by its bytes', async () => {
   const module = Buffer.from('1'.padStart(64, '0'), 'hex');
   const body = Buffer.concat([module, bcsText('ledgergate_sample'), bcsText('version'), Buffer.from([0, 0])]);
   const headers = { 'content-type': 'application/x.aptos.view_function+bcs' };
@@ -207,8 +203,7 @@ test('a view in BCS, as the public SDK posts it, is answered in JSON and cached 
   assert.deepEqual(node.lastRead?.body, body);
 });
 
-test('the gateway measures a chunked view body, so that the node receives its Content-Length', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t);
+test('the gateway measures a chunked view body, so that the node receives its Content-Length', async () => {
   const body = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],"arguments":[]}';
   const chunked = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
 
