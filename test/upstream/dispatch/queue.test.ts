@@ -5,12 +5,14 @@ import { Dialect } from '../../../src/ledger/ledger-headers.ts';
 import { FleetState } from '../../../src/upstream/fleet-state.ts';
 import { noAnswers, pick, type Choice } from '../../../src/upstream/select/pick.ts';
 import type { Tier } from '../../../src/upstream/select/ranking.ts';
-import { PlaceQueue, type Permit, type QueueRefusal } from '../../../src/upstream/dispatch/queue.ts';
+import { PlaceQueue, type Permit } from '../../../src/upstream/dispatch/queue.ts';
 import { candidatesOf, type Upstream } from '../../../src/upstream/node/upstream.ts';
 import { until } from '../../support/eventually.ts';
 import { quietEvents } from '../../support/fleet-events.ts';
 import { nodeAt } from '../../support/node-client.ts';
+import { runScript, type Steps } from '../../support/script.ts';
 import { request, senderOf } from '../../support/sender.ts';
+import { rowsIn } from '../../support/tables.ts';
 
 const patient = { client: 'a', signal: new AbortController().signal, withinMs: 10_000, kind: 'read' } as const;
 const ignore = (): void => undefined;
@@ -34,63 +36,50 @@ function taken(place: Permit | string | undefined): Permit {
   return place;
 }
 
-/** One place, which is taken; outcomes are noted by the names of the requests. */
-function oneTakenPlace(t: TestContext, most: number) {
-  const one = [{ tier: 'full', connections: 1 }] as const;
-  const [nodes, others] = [choiceOf(t, one), choiceOf(t, one)];
+/** Two nodes of one place, which is taken. Requests are named by their clients: `a1` is of client a. */
+function takenPlaces(t: TestContext, most: number): Steps {
   const queue = new PlaceQueue(ignore, most, most);
-  let holder = queue.take(nodes.node.upstream, 'read');
-  const otherHolder = queue.take(others.node.upstream, 'read');
+  const places = ['one', 'other'].map(() => {
+    const choice = choiceOf(t, [{ tier: 'full', connections: 1 }]);
+    return { choice, holder: queue.take(choice.node.upstream, 'read') };
+  });
   const outcomes: string[] = [];
-  const wait = (client: string, name: string, asked = nodes): void => {
-    const note = (outcome: Permit | QueueRefusal): void => {
+  const wait = (at: number) => (name: string) => {
+    const place = places[at];
+    assert.ok(place !== undefined);
+    void queue.acquire(place.choice, { ...patient, client: name.charAt(0) }).then((outcome) => {
       outcomes.push(typeof outcome === 'string' ? `${name} ${outcome}` : name);
-      if (typeof outcome === 'object') holder = outcome;
-    };
-    void queue.acquire(asked, { ...patient, client }).then(note);
+      if (typeof outcome === 'object') place.holder = outcome;
+    });
   };
-  /** Gives the place to the next request, until none waits for it. */
-  const serve = async (times: number): Promise<void> => {
-    for (let served = 0; served < times; served += 1) {
-      holder.close();
+  /** Gives the place to the next request. */
+  const serve = (at: number) => async () => {
+    places[at]?.holder.close();
+    await settled();
+  };
+  return {
+    wait: wait(0),
+    waitForOther: wait(1),
+    serve: serve(0),
+    serveOther: serve(1),
+    outcomes: async () => {
       await settled();
-    }
+      return outcomes.join('+');
+    },
+    waiting: () => queue.waiting,
   };
-  return { queue, nodes, others, otherHolder, outcomes, wait, serve };
 }
 
-test('clients take turns, each in its own order', async (t) => {
-  const { queue, outcomes, wait, serve } = oneTakenPlace(t, 10);
-  for (const name of ['a1', 'a2', 'a3', 'b1', 'c1', 'b2']) wait(name.charAt(0), name);
-  await serve(6);
-  assert.deepEqual(outcomes, ['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
-  assert.equal(queue.waiting, 0);
-});
+/** Claim, the most requests that may wait, and script. */
+const scripts = `
+clients take turns, each in its own order | 10 | wait a1, wait a2, wait a3, wait b1, wait c1, wait b2, 6x serve, outcomes = a1+b1+c1+a2+b2+a3, waiting = 0
+a place goes only to a request that its node can answer | 10 | waitForOther a1, wait a2, 2x serve, outcomes = a2, serveOther, outcomes = a2+a1
+beyond the bound a request is refused, unless another client has clearly more waiting | 4 | wait a1, wait a2, wait a3, wait a4, wait a5, outcomes = a5 full, wait b1, outcomes = a5 full+a4 full, wait b2, outcomes = a5 full+a4 full+a3 full, wait b3, outcomes = a5 full+a4 full+a3 full+b3 full, waiting = 4
+`;
 
-test('a place goes only to a request that its node can answer', async (t) => {
-  const { others, otherHolder, outcomes, wait, serve } = oneTakenPlace(t, 10);
-  wait('a', 'a1', others);
-  wait('a', 'a2');
-  await serve(2);
-  assert.deepEqual(outcomes, ['a2']);
-  otherHolder.close();
-  await settled();
-  assert.deepEqual(outcomes, ['a2', 'a1']);
-});
-
-test('beyond the bound a request is refused, unless another client has clearly more waiting', async (t) => {
-  const { queue, outcomes, wait } = oneTakenPlace(t, 4);
-  for (const name of ['a1', 'a2', 'a3', 'a4', 'a5']) wait('a', name);
-  await settled();
-  assert.deepEqual(outcomes, ['a5 full']);
-  wait('b', 'b1');
-  wait('b', 'b2');
-  wait('b', 'b3');
-  await settled();
-  // Two each: no client has clearly more than the other.
-  assert.deepEqual(outcomes.toSorted(), ['a3 full', 'a4 full', 'a5 full', 'b3 full']);
-  assert.equal(queue.waiting, 4);
-});
+for (const [claim = '', most, script = ''] of rowsIn(scripts)) {
+  test(claim, (t) => runScript(takenPlaces(t, Number(most)), script));
+}
 
 test('as many may wait as can be served soon, within fixed bounds', () => {
   const queue = new PlaceQueue(ignore, 10);
@@ -103,7 +92,9 @@ test('as many may wait as can be served soon, within fixed bounds', () => {
 });
 
 test('a request is late after its bound or an abort, and leaves nothing behind', async (t) => {
-  const { queue, nodes } = oneTakenPlace(t, 10);
+  const queue = new PlaceQueue(ignore);
+  const nodes = choiceOf(t, [{ tier: 'full', connections: 1 }]);
+  queue.take(nodes.node.upstream, 'read');
   const gone = new AbortController();
   const leaving = { ...patient, signal: gone.signal };
   const outcomes = [queue.acquire(nodes, { ...patient, withinMs: 5 }), queue.acquire(nodes, leaving)];
