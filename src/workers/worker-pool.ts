@@ -2,6 +2,7 @@
 import type { ChildProcess } from 'node:child_process';
 import cluster, { type Worker } from 'node:cluster';
 import { getCompileCacheDir } from 'node:module';
+import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Circuit } from '../ledger/index.ts';
@@ -311,10 +312,10 @@ function deliver(worker: Worker, message: object): void {
   if (worker.isConnected()) worker.send(message, undefined, undefined, () => undefined);
 }
 
-/** Workers load the same modules, so they share the compile cache. */
+/** Workers load the same modules, so they share the compile cache: Node adds the folder of its version by itself. */
 function compiled(): Readonly<Record<string, string>> {
   const folder = getCompileCacheDir();
-  return folder === undefined ? {} : { NODE_COMPILE_CACHE: folder };
+  return folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) };
 }
 
 /** Acknowledgements of an exited worker may be unread for this long. */
