@@ -1,6 +1,7 @@
 /** A real redis-server for a test, on a free port, and what can be done to it. */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { test, type TestContext } from 'node:test';
 import { Redis } from 'ioredis';
 import type { RedisConfig } from '../../src/config/config.ts';
 import { freePort } from './free-port.ts';
@@ -110,4 +111,9 @@ export async function redisServer(t: Ending, args: readonly string[] = [], tls?:
   });
   await server.start();
   return server;
+}
+
+/** A test with a server of its own, where one is installed. */
+export function redisTest(name: string, run: (t: TestContext, server: RedisServer) => Promise<void>): void {
+  test(name, { skip: noRedis }, async (t) => run(t, await redisServer(t)));
 }

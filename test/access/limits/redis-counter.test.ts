@@ -11,7 +11,7 @@ import { GatewayError } from '../../../src/ledger/errors.ts';
 import { eventually, until } from '../../support/eventually.ts';
 import { isAdmitted, planOf, principalOf, type Replica, settle, sharing } from '../../support/limits.ts';
 import { linkTo } from '../../support/redis-link.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { noRedis, redisServer, redisTest } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 
 /** Numbers from 0 to 1 that a seed decides. */
@@ -50,8 +50,7 @@ async function hammer(replicas: readonly Replica[], count: number, seed: number,
   return (await Promise.all(tickets)).filter(Boolean).length;
 }
 
-test('two replicas that share a Redis are one to each plan', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('two replicas that share a Redis are one to each plan', async (t, server) => {
   const [one, other] = await sharing(t, server, 2);
   const replicas = [one, other];
 
@@ -179,35 +178,29 @@ test('a replica that dies holds its places no longer than its leases', { skip: n
   stalls.judge(performance.now() - diedMs < 2_000, 'no longer than its leases');
 });
 
-test(
-  'a place whose admission or end Redis did not confirm is free when its lease ends',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
-    const link = await linkTo(t, server, { timeoutMs: 500 });
-    const counter = counterOf(link, 2_000);
-    t.after(() => counter.close());
-    const charge: Charge = { subject: 'a', hasKey: true, bounds: { windowMs: 1_000, concurrency: 3 }, cost: 1 };
-    const held = () => server.run((client) => client.zcard('lg:limits:{a}:1000:leases'));
-    const before = await counter.take(charge);
-    server.pause();
-    assert.deepEqual(await Promise.all([counter.take(charge), counter.take(charge)]), ['unanswered', 'unanswered']);
-    assert.ok(typeof before !== 'string');
-    before.settle(0);
-    // The settlement is given up while Redis does not answer.
-    await counter.close();
-    server.resume();
-    await eventually(held, (count) => count > 0);
-    const next = counterOf(link, 30_000);
-    t.after(() => next.close());
-    for (let place = 0; place < 3; place += 1) {
-      await eventually(() => next.take(charge), isCountedIn);
-    }
-  },
-);
+redisTest('a place whose admission or end Redis did not confirm is free when its lease ends', async (t, server) => {
+  const link = await linkTo(t, server, { timeoutMs: 500 });
+  const counter = counterOf(link, 2_000);
+  t.after(() => counter.close());
+  const charge: Charge = { subject: 'a', hasKey: true, bounds: { windowMs: 1_000, concurrency: 3 }, cost: 1 };
+  const held = () => server.run((client) => client.zcard('lg:limits:{a}:1000:leases'));
+  const before = await counter.take(charge);
+  server.pause();
+  assert.deepEqual(await Promise.all([counter.take(charge), counter.take(charge)]), ['unanswered', 'unanswered']);
+  assert.ok(typeof before !== 'string');
+  before.settle(0);
+  // The settlement is given up while Redis does not answer.
+  await counter.close();
+  server.resume();
+  await eventually(held, (count) => count > 0);
+  const next = counterOf(link, 30_000);
+  t.after(() => next.close());
+  for (let place = 0; place < 3; place += 1) {
+    await eventually(() => next.take(charge), isCountedIn);
+  }
+});
 
-test('the rights that the docs name are enough', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('the rights that the docs name are enough', async (t, server) => {
   const docs = readFileSync(new URL('../../../docs/limits.md', import.meta.url), 'utf8');
   const rights = /^ACL SETUSER ledgergate on >PASSWORD (.+)$/m.exec(docs)?.[1]?.split(' ') ?? [];
   const user = ['ACL', 'SETUSER', 'gateway', 'on', '>secret', ...rights] as const;
@@ -243,8 +236,7 @@ function linesOf({ log }: Replica, part: string): number {
   return log.filter(({ msg }) => String(msg).includes(part)).length;
 }
 
-test('refuse: no request is admitted, as unavailable and not as over a limit', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('refuse: no request is admitted, as unavailable and not as over a limit', async (t, server) => {
   const [one] = await sharing(t, server, 1, { config: { whenRedisIsDown: 'refuse' } });
   assert.ok(isAdmitted(await one.ask(usual)));
   await server.kill();
@@ -271,8 +263,7 @@ test('a Redis that hangs costs its time once, not with every request', { skip: n
   await eventually(async () => linesOf(one, 'counted in Redis again'), Boolean);
 });
 
-test('without limits no command is sent to Redis, and no promise is made', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('without limits no command is sent to Redis, and no promise is made', async (t, server) => {
   const [one] = await sharing(t, server, 1);
   const ticket = one.limits.admit(principalOf(planOf({})), 'read', new AbortController().signal);
   assert.ok(!(ticket instanceof Promise) && isAdmitted(ticket));

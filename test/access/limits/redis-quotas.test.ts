@@ -20,7 +20,7 @@ import {
   withQuota,
 } from '../../support/limits.ts';
 import { linkTo } from '../../support/redis-link.ts';
-import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
+import { noRedis, type RedisServer, redisTest } from '../../support/redis-server.ts';
 import { redisCluster } from '../../support/redis-topology.ts';
 
 /** A busy machine is no Redis that is away. */
@@ -41,8 +41,7 @@ async function totalsOf(server: RedisServer, subject: string): Promise<readonly 
   return Object.entries(fields).flatMap(([field, total]) => (/^\d{4}-\d\d(-\d\d)?$/.test(field) ? [total] : []));
 }
 
-test('replicas grant a quota once, and Redis forgets it days after its month', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('replicas grant a quota once, and Redis forgets it days after its month', async (t, server) => {
   const clock = clockAt('2026-11-30T23:00:00Z');
   const all = await replicas(t, server, 3, clock.now);
   const principal = withQuota({ day: 100, month: 150 });
@@ -62,42 +61,36 @@ test('replicas grant a quota once, and Redis forgets it days after its month', {
   for (const one of all) assert.equal(await fallbacks(one), 0);
 });
 
-test(
-  'however often Redis loses its data, a quota is exact once each replica has looked',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
-    const all = await replicas(t, server, 3);
-    const ask = fc.record({ at: fc.nat(2) });
-    const lose = fc.record({ first: fc.nat(2) });
-    const steps = fc.array(fc.oneof({ weight: 6, arbitrary: ask }, { weight: 1, arbitrary: lose }), {
-      minLength: 20,
-      maxLength: 60,
-    });
-    let tenant = 0;
-    await fc.assert(
-      fc.asyncProperty(steps, async (given) => {
-        tenant += 1;
-        const principal = withQuota({ day: 20 }, `tenant-${tenant}`);
-        let used = 0;
-        for (const step of given) {
-          if ('at' in step) {
-            assert.equal(isAdmitted(await all[step.at]!.ask(principal)), used < 20, `at ${used}`);
-            used = Math.min(20, used + 1);
-          } else {
-            await server.run((client) => client.flushall());
-            // In any order: the one that knows most may come last.
-            for (const after of [0, 1, 2]) await leftAt(all[(step.first + after) % 3]!, principal);
-          }
+redisTest('however often Redis loses its data, a quota is exact once each replica has looked', async (t, server) => {
+  const all = await replicas(t, server, 3);
+  const ask = fc.record({ at: fc.nat(2) });
+  const lose = fc.record({ first: fc.nat(2) });
+  const steps = fc.array(fc.oneof({ weight: 6, arbitrary: ask }, { weight: 1, arbitrary: lose }), {
+    minLength: 20,
+    maxLength: 60,
+  });
+  let tenant = 0;
+  await fc.assert(
+    fc.asyncProperty(steps, async (given) => {
+      tenant += 1;
+      const principal = withQuota({ day: 20 }, `tenant-${tenant}`);
+      let used = 0;
+      for (const step of given) {
+        if ('at' in step) {
+          assert.equal(isAdmitted(await all[step.at]!.ask(principal)), used < 20, `at ${used}`);
+          used = Math.min(20, used + 1);
+        } else {
+          await server.run((client) => client.flushall());
+          // In any order: the one that knows most may come last.
+          for (const after of [0, 1, 2]) await leftAt(all[(step.first + after) % 3]!, principal);
         }
-      }),
-      { numRuns: 20 },
-    );
-  },
-);
+      }
+    }),
+    { numRuns: 20 },
+  );
+});
 
-test('a restarted Redis without data gets the totals of silent accounts, too', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('a restarted Redis without data gets the totals of silent accounts, too', async (t, server) => {
   const [one] = await replicas(t, server, 1);
   const silent = withQuota({ month: 10 }, 'silent');
   assert.equal(await admittedOf([one], silent, 7), 7);
@@ -111,54 +104,43 @@ test('a restarted Redis without data gets the totals of silent accounts, too', {
   assert.equal(await admittedOf([fresh], silent, 10), 3);
 });
 
-test(
-  'an emptied Redis gets the totals of silent accounts once one of them is asked for',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
-    const [one] = await replicas(t, server, 1);
-    const [silent, asking] = [withQuota({ month: 10 }, 'silent'), withQuota({ month: 10 }, 'asking')];
-    assert.equal(await admittedOf([one], silent, 7), 7);
-    assert.equal(await admittedOf([one], asking, 1), 1);
-    await server.run((client) => client.flushall());
-    assert.equal(await admittedOf([one], asking, 1), 1);
-    await eventually(
-      () => totalsOf(server, 'free:tenant:silent'),
-      (totals) => totals.length === 2 && totals.every((total) => total === '7'),
-    );
-    assert.deepEqual(await totalsOf(server, 'free:tenant:asking'), ['2', '2']);
-  },
-);
+redisTest('an emptied Redis gets the totals of silent accounts once one of them is asked for', async (t, server) => {
+  const [one] = await replicas(t, server, 1);
+  const [silent, asking] = [withQuota({ month: 10 }, 'silent'), withQuota({ month: 10 }, 'asking')];
+  assert.equal(await admittedOf([one], silent, 7), 7);
+  assert.equal(await admittedOf([one], asking, 1), 1);
+  await server.run((client) => client.flushall());
+  assert.equal(await admittedOf([one], asking, 1), 1);
+  await eventually(
+    () => totalsOf(server, 'free:tenant:silent'),
+    (totals) => totals.length === 2 && totals.every((total) => total === '7'),
+  );
+  assert.deepEqual(await totalsOf(server, 'free:tenant:asking'), ['2', '2']);
+});
 
-test(
-  'what replicas admit while Redis is away counts once, and each grants what was left',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
-    const all = await replicas(t, server, 2);
-    const [one, other] = all;
-    const principal = withQuota({ day: 100 });
-    assert.equal(await admittedOf([one], principal, 20), 20);
-    assert.equal(await admittedOf([other], principal, 20), 20);
-    await server.kill();
-    await until(() => isAlone(one) && isAlone(other));
+redisTest('what replicas admit while Redis is away counts once, and each grants what was left', async (t, server) => {
+  const all = await replicas(t, server, 2);
+  const [one, other] = all;
+  const principal = withQuota({ day: 100 });
+  assert.equal(await admittedOf([one], principal, 20), 20);
+  assert.equal(await admittedOf([other], principal, 20), 20);
+  await server.kill();
+  await until(() => isAlone(one) && isAlone(other));
 
-    // It knows of 20 as of its last answer, the other one of 40.
-    assert.equal(await admittedOf([one], principal, 10), 10);
-    assert.equal(await admittedOf([other], principal, 200), 60);
-    await server.start();
-    await until(() => isShared(one) && isShared(other));
-    // 110 of 100 are used, as the two know together.
-    await eventually(
-      () => totalsOf(server, 'free:tenant:acme'),
-      (totals) => totals.length === 2 && totals.every((total) => total === '110'),
-    );
-    assert.equal(await admittedOf(all, principal, 50), 0);
-  },
-);
+  // It knows of 20 as of its last answer, the other one of 40.
+  assert.equal(await admittedOf([one], principal, 10), 10);
+  assert.equal(await admittedOf([other], principal, 200), 60);
+  await server.start();
+  await until(() => isShared(one) && isShared(other));
+  // 110 of 100 are used, as the two know together.
+  await eventually(
+    () => totalsOf(server, 'free:tenant:acme'),
+    (totals) => totals.length === 2 && totals.every((total) => total === '110'),
+  );
+  assert.equal(await admittedOf(all, principal, 50), 0);
+});
 
-test('a report without an answer is repeated, and adds once', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('a report without an answer is repeated, and adds once', async (t, server) => {
   const link = await linkTo(t, server, { timeoutMs: 100 });
   const quotas = new Quotas();
   const counter = new RedisCounter(link, 'lg', quotas, () => undefined);
@@ -180,8 +162,7 @@ test('a report without an answer is repeated, and adds once', { skip: noRedis },
   }
 });
 
-test('in the unit of cost, replicas see what ended requests came to', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('in the unit of cost, replicas see what ended requests came to', async (t, server) => {
   const all = await replicas(t, server, 2);
   const [one, other] = all;
   const principal = withQuota({ day: 100, unit: 'cost' });
@@ -193,35 +174,30 @@ test('in the unit of cost, replicas see what ended requests came to', { skip: no
   assert.equal(await admittedOf(all, principal, 4), 0);
 });
 
-test(
-  'an address within a key is bounded at all replicas, and its refusals count nothing',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
-    const [one, other] = await replicas(t, server, 2);
-    const plan = planOf({
-      windowMs: 60_000,
-      requests: 50,
-      quota: { day: 20, unit: 'requests' },
-      perAddress: { requests: 4, windowMs: 60_000 },
-    });
-    const principal = principalOf(plan);
-    const ask = (at: Replica, address: string) => at.ask(principal, 'read', undefined, address);
-    for (const at of [one, other, one, other]) assert.ok(isAdmitted(await ask(at, '192.0.2.1')));
-    for (let asked = 0; asked < 30; asked += 1) assert.ok(!isAdmitted(await ask(one, '192.0.2.1')));
-    assert.equal(await one.metric('ledgergate_limits_refusals_total{plan="free",bound="address"}'), 30);
-    assert.ok(isAdmitted(await ask(other, '2001:db8::/64')));
-    const standing = await one.limits.standing(principal, '192.0.2.1');
-    assert.deepEqual(
-      standing?.map(({ name, limit, remaining }) => [name, limit, remaining]),
-      [
-        ['requests', 50, 45],
-        ['address', 4, 0],
-        ['day', 20, 15],
-      ],
-    );
-  },
-);
+redisTest('an address within a key is bounded at all replicas, and its refusals count nothing', async (t, server) => {
+  const [one, other] = await replicas(t, server, 2);
+  const plan = planOf({
+    windowMs: 60_000,
+    requests: 50,
+    quota: { day: 20, unit: 'requests' },
+    perAddress: { requests: 4, windowMs: 60_000 },
+  });
+  const principal = principalOf(plan);
+  const ask = (at: Replica, address: string) => at.ask(principal, 'read', undefined, address);
+  for (const at of [one, other, one, other]) assert.ok(isAdmitted(await ask(at, '192.0.2.1')));
+  for (let asked = 0; asked < 30; asked += 1) assert.ok(!isAdmitted(await ask(one, '192.0.2.1')));
+  assert.equal(await one.metric('ledgergate_limits_refusals_total{plan="free",bound="address"}'), 30);
+  assert.ok(isAdmitted(await ask(other, '2001:db8::/64')));
+  const standing = await one.limits.standing(principal, '192.0.2.1');
+  assert.deepEqual(
+    standing?.map(({ name, limit, remaining }) => [name, limit, remaining]),
+    [
+      ['requests', 50, 45],
+      ['address', 4, 0],
+      ['day', 20, 15],
+    ],
+  );
+});
 
 test('a cluster counts as one server does', { skip: noRedis }, async (t) => {
   const { target } = await redisCluster(t);
@@ -255,8 +231,7 @@ test('a cluster counts as one server does', { skip: noRedis }, async (t) => {
   }
 });
 
-test('refuse: a quota is exact over an outage', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('refuse: a quota is exact over an outage', async (t, server) => {
   const all = await sharing(t, server, 2, { config: { whenRedisIsDown: 'refuse' }, timeoutMs: 20_000 });
   const principal = withQuota({ day: 50 });
   assert.equal(await admittedOf(all, principal, 30), 30);

@@ -13,7 +13,7 @@ import { Journal } from '../../../src/metrics/index.ts';
 import { eventually, until } from '../../support/eventually.ts';
 import { anonymousOf, hit, planOf, principalOf, replica, type Replica, settle, sharing } from '../../support/limits.ts';
 import { linkTo } from '../../support/redis-link.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { noRedis, redisServer, redisTest } from '../../support/redis-server.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 /** For tests that do not end it, each with names of its own. */
@@ -100,8 +100,7 @@ test('two replicas report into one, and their usage is there after they have clo
   assert.deepEqual(withoutHour(total), [{ ...read, outcome: 'miss', requests: 2, cost: 5.4, bytes: 200, saved: 0 }]);
 });
 
-test('while Redis is away no usage is lost, and the report is marked incomplete', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('while Redis is away no usage is lost, and the report is marked incomplete', async (t, server) => {
   const [one] = await sharing(t, server, 1);
   await server.kill();
   await use(one);

@@ -11,7 +11,7 @@ import {
 import { epochsIn } from '../../../src/cache/redis/shared-cache.ts';
 import { until } from '../../support/eventually.ts';
 import { linkTo } from '../../support/redis-link.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { redisTest } from '../../support/redis-server.ts';
 
 /** The nodes of one replica: how far they are, and where their history leaves the one of all others. */
 interface Nodes {
@@ -164,8 +164,7 @@ async function replicaOf(t: TestContext, fields: EpochFields, nodes: Nodes, chan
   return replica;
 }
 
-test('replicas share epochs in a real Redis, whatever else is there', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('replicas share epochs in a real Redis, whatever else is there', async (t, server) => {
   const registryKey = 'lg:history:4.aaaaaaaa';
   await server.run((client) => client.hset(registryKey, { aaaaaaaa: 'x', '': '', bbbbbbbb: '1 2 3' }));
   const inRedis = async (head: bigint) => replicaOf(t, epochsIn(await linkTo(t, server), 'lg'), { head });

@@ -8,7 +8,7 @@ import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { until } from '../../support/eventually.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
 import { linkTo } from '../../support/redis-link.ts';
-import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
+import { noRedis, redisServer, type RedisServer, redisTest } from '../../support/redis-server.ts';
 
 async function stateOf(
   t: TestContext,
@@ -33,8 +33,7 @@ function served(server: RedisServer, ledger: string): Promise<string | null> {
   return server.run((client) => client.zscore(`lg:state:${ledger}`, 'served'));
 }
 
-test('the highest of versions served at the same time is published', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('the highest of versions served at the same time is published', async (t, server) => {
   const state = await stateOf(t, server, () => '4.aaaaaaaa');
   serve(state, 10n);
   serve(state, 9n);
@@ -42,8 +41,7 @@ test('the highest of versions served at the same time is published', { skip: noR
   assert.equal(await served(server, '4.aaaaaaaa'), '10');
 });
 
-test('a version served on another ledger is not published for this one', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('a version served on another ledger is not published for this one', async (t, server) => {
   let ledger: string | undefined = '4.aaaaaaaa';
   const state = await stateOf(t, server, () => ledger);
   serve(state, 1_000n);
@@ -99,11 +97,9 @@ test('a wrong state of a replica suppresses no version that another served', { s
   );
 });
 
-test(
+redisTest(
   'a floor of all beside a newer state reaches replicas, and the state those that know no states',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
+  async (t, server) => {
     const { state, news } = await receiving(t, server);
     const sent: string[] = [];
     await server.run(async (client) => {

@@ -8,7 +8,7 @@ import { nodeBalancer } from '../../support/balancer.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { freePort } from '../../support/free-port.ts';
 import { signingKey, testIssuer } from '../../support/issuer.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { noRedis, redisServer, redisTest } from '../../support/redis-server.ts';
 import { redisCluster } from '../../support/redis-topology.ts';
 import { nodeVersions, withoutNode } from '../../support/runs.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
@@ -295,8 +295,7 @@ const memories: readonly (readonly ['answers' | 'limits too', string, string, ..
   ['limits too', '64mb', 'allkeys-lru', ofLimits('allkeys-lru')],
 ];
 
-test('memory settings that do not fit what a Redis holds are warnings, exit code 0', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('memory settings that do not fit what a Redis holds are warnings, exit code 0', async (t, server) => {
   const access = 'access: { anonymous: free, plans: { free: { requests: 9 } } }';
   const files = {
     answers: redisFile(t, `{ url: "${server.url}" }`),

@@ -12,7 +12,7 @@ import { fetchReply, type LogLine, nodeAndGateway, type Reply, testGateway } fro
 import { askKeys, changedKey, createdKey, listedKeys } from '../../support/keys-api.ts';
 import { bearer, keyedGateway, path } from '../../support/keyed-gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
-import { noRedis, redisAt, redisServer, type RedisServer } from '../../support/redis-server.ts';
+import { noRedis, redisAt, type RedisServer, redisTest } from '../../support/redis-server.ts';
 import { redisCluster, type TestCluster } from '../../support/redis-topology.ts';
 
 const plans = { free: planConfig(), silver: planConfig(), views: planConfig({ operations: ['view'] }) };
@@ -263,8 +263,7 @@ async function replicas(t: TestContext, server: Pick<RedisServer, 'url'> | TestC
   return { one, two };
 }
 
-test('keys in Redis are created, changed and revoked at any replica', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('keys in Redis are created, changed and revoked at any replica', async (t, server) => {
   const { one, two } = await replicas(t, server, keysFile(t, []).path);
   const fieldsOf = (key: string) => server.run((client) => client.hget('lg:access:keys', hash('sha256', key)));
 

@@ -6,7 +6,7 @@ import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
 import { fetchReply, type LogLine, probeAt, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { redisTest } from '../../support/redis-server.ts';
 import { get, metric } from '../../support/workers.ts';
 
 const lie = '{"type":"0x1::ledgergate_sample::Probe","data":{"address":"0x1","ledger_version":"7"}}';
@@ -61,11 +61,9 @@ async function drawn({ operationsUrl }: TestGateway): Promise<number> {
 
 const entries = (gateway: TestGateway): Promise<number> => gateway.metric('ledgergate_cache_entries{tier="memory"}');
 
-test(
+redisTest(
   'an audit detects a lying node: both are reported, the read is dropped everywhere and repeated',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
+  async (t, server) => {
     const target = { kind: 'single', url: server.url } as const;
     const cache = { redis: { target, keyPrefix: 'lg', timeoutMs: 500, ttlMs: 60_000 } };
     const [liar, good] = [await shallow(t), await fakeNode(t)];

@@ -8,7 +8,7 @@ import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import type { Reply } from '../../support/gateway.ts';
 import { readProbe, replica, untilUp, type Replica } from '../../support/redis-replica.ts';
-import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
+import { noRedis, redisServer, type RedisServer, redisTest } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 
 const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=7';
@@ -47,11 +47,9 @@ test('three gateways, 150 clients, one cold key, a slow node: one upstream read'
   assert.deepEqual([await turns(gateways, 'lead'), await turns(gateways, 'followed')], [1, 2]);
 });
 
-test(
+redisTest(
   'the gateway that reads is killed: one more upstream read, all clients of the others are answered',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
+  async (t, server) => {
     const node = await fakeNode(t);
     const others = await replicas(t, server, node, 2);
     const doomed = await process(t, server, node);
@@ -135,8 +133,7 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - start;
 }
 
-test('a client that hangs up lets another gateway read', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('a client that hangs up lets another gateway read', async (t, server) => {
   const node = await fakeNode(t);
   const [a, b] = (await replicas(t, server, node, 2)) as [Replica, Replica];
   const stalls = watchStalls(t);

@@ -6,7 +6,7 @@ import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { fetchReply, probe, probeAt, testGateway, type Reply, type TestGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { written } from '../../support/redis-replica.ts';
-import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
+import { redisAt, redisTest } from '../../support/redis-server.ts';
 
 test('an archive whose head is not believed answers what the others have pruned', async (t) => {
   const full = await Promise.all([fakeNode(t, { oldest: 500n }), fakeNode(t, { oldest: 500n })]);
@@ -170,11 +170,9 @@ test('lists, pages and blocks that grow with the head are read again until they 
   }
 });
 
-test(
+redisTest(
   'after an upgrade of its node rendered JSON is read again once its time is over; BCS stays',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
+  async (t, server) => {
     const node = await fakeNode(t, { head: 999n });
     let isUpgraded = false;
     const upgrading = await distortingNode(t, node, (said) => {

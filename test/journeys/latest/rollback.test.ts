@@ -19,7 +19,7 @@ import {
   testGateway,
 } from '../../support/gateway.ts';
 import { written } from '../../support/redis-replica.ts';
-import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
+import { noRedis, redisServer, type RedisServer, redisTest } from '../../support/redis-server.ts';
 
 const hour = 3_600_000;
 
@@ -190,8 +190,7 @@ test('after a chain was replaced and came back as a fork no kind of read is of t
   );
 });
 
-test('after a rollback Redis answers no kind of read of the earlier ledger', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('after a rollback Redis answers no kind of read of the earlier ledger', async (t, server) => {
   const node = await oldNode(t);
   const gateway = await forkedReplica(t, server, [node]);
   const reads = readsAt(fall.before - 200n);

@@ -10,7 +10,7 @@ import { probe, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { findViolations, type Observation } from '../../support/history.ts';
 import { keysFile, planConfig, testKey } from '../../support/keys.ts';
 import { untilUp } from '../../support/redis-replica.ts';
-import { noRedis, redisAt, type RedisServer, redisServer } from '../../support/redis-server.ts';
+import { noRedis, redisAt, type RedisServer, redisServer, redisTest } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 
 // Bounds of staleness by plan and by override: one state for each bound, everywhere.
@@ -166,8 +166,7 @@ function untilSubscribed(server: RedisServer, count: number): Promise<void> {
   return until(async () => (await server.run((client) => client.pubsub('NUMSUB', 'lg:news:1.nogenesis')))[1] === count);
 }
 
-test('a version that one replica served is the floor of another', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('a version that one replica served is the floor of another', async (t, server) => {
   const node = await fakeNode(t, { head: 1000n });
   const [a, b] = [await replica(t, { server, full: [node] }), await replica(t, { server, full: [node] })];
   assert.equal(await servedVersion(b), 1000n);
@@ -177,11 +176,9 @@ test('a version that one replica served is the floor of another', { skip: noRedi
   await until(async () => (await servedVersion(b)) === 1500n);
 });
 
-test(
+redisTest(
   'a version that binds every client is published once, by the replica that served it first',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
+  async (t, server) => {
     const node = await fakeNode(t, { head: 1000n });
     const replicas = [];
     for (let count = 0; count < 4; count += 1)
@@ -209,8 +206,7 @@ test(
   },
 );
 
-test('a replica that starts without Redis receives versions once Redis is back', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('a replica that starts without Redis receives versions once Redis is back', async (t, server) => {
   await server.kill();
   const node = await fakeNode(t, { head: 1000n });
   const [a, b] = [await replica(t, { server, full: [node] }), await replica(t, { server, full: [node] })];
@@ -225,8 +221,7 @@ test('a replica that starts without Redis receives versions once Redis is back',
   await until(async () => (await servedVersion(b)) === 1500n);
 });
 
-test('a replica that starts adopts the versions that were served before', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('a replica that starts adopts the versions that were served before', async (t, server) => {
   const [ahead, behind] = [await fakeNode(t, { head: 1500n }), await fakeNode(t, { head: 1000n })];
   const a = await replica(t, { server, full: [ahead] });
   assert.equal(await servedVersion(a), 1500n);
@@ -237,8 +232,7 @@ test('a replica that starts adopts the versions that were served before', { skip
   assert.equal(version, 1600n);
 });
 
-test('a published version above every local node costs one wait, never an answer', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('a published version above every local node costs one wait, never an answer', async (t, server) => {
   const [ahead, behind] = [await fakeNode(t, { head: 1500n }), await fakeNode(t, { head: 1000n })];
   const [a, b] = [await replica(t, { server, full: [ahead] }), await replica(t, { server, full: [behind] })];
   assert.equal(await servedVersion(a), 1500n);
@@ -253,29 +247,24 @@ test('a published version above every local node costs one wait, never an answer
   assert.equal(await b.metric('ledgergate_unreached_versions_total'), 1);
 });
 
-test(
-  'a version that one replica was refused is not asked for at that node by another',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
-    const [node, deep] = [await fakeNode(t, { oldest: 100n }), await fakeNode(t, { archival: true })];
-    const replicas = { server, full: [node], archival: [deep] };
-    const [a, b] = [await replica(t, replicas), await replica(t, replicas)];
-    const refused = server.run(async (client) => {
-      await client.subscribe('lg:news:1.nogenesis');
-      return new Promise<string>((resolve) => {
-        client.on('message', (_channel, message: string) => message.startsWith('refused') && resolve(message));
-      });
+redisTest('a version that one replica was refused is not asked for at that node by another', async (t, server) => {
+  const [node, deep] = [await fakeNode(t, { oldest: 100n }), await fakeNode(t, { archival: true })];
+  const replicas = { server, full: [node], archival: [deep] };
+  const [a, b] = [await replica(t, replicas), await replica(t, replicas)];
+  const refused = server.run(async (client) => {
+    await client.subscribe('lg:news:1.nogenesis');
+    return new Promise<string>((resolve) => {
+      client.on('message', (_channel, message: string) => message.startsWith('refused') && resolve(message));
     });
-    await untilSubscribed(server, 3);
-    // The edge has moved since the last word of the node.
-    node.clock.oldest = 300n;
-    assert.equal((await a.get(`${probe}?ledger_version=200`)).status, 200);
-    assert.match(await refused, / 200$/);
-    // The same message is on its way to b, or there.
-    await sleep(50);
-    assert.equal((await b.get(`${probe}?ledger_version=150`)).status, 200);
-    assert.equal(node.log.countOf('resource'), 1);
-    assert.equal(await b.metric('ledgergate_pruned_answers_repaired_total'), 0);
-  },
-);
+  });
+  await untilSubscribed(server, 3);
+  // The edge has moved since the last word of the node.
+  node.clock.oldest = 300n;
+  assert.equal((await a.get(`${probe}?ledger_version=200`)).status, 200);
+  assert.match(await refused, / 200$/);
+  // The same message is on its way to b, or there.
+  await sleep(50);
+  assert.equal((await b.get(`${probe}?ledger_version=150`)).status, 200);
+  assert.equal(node.log.countOf('resource'), 1);
+  assert.equal(await b.metric('ledgergate_pruned_answers_repaired_total'), 0);
+});

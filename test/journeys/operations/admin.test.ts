@@ -20,7 +20,7 @@ import {
   statusesOf,
 } from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig } from '../../support/keys.ts';
-import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
+import { redisAt, redisTest } from '../../support/redis-server.ts';
 
 /** For tests that do not depend on what earlier ones have read of it. */
 const { full, archival, gateway } = await twoTiers({ after });
@@ -314,8 +314,7 @@ test('a refused request is explained by the error that the client would get', as
   assert.equal((await askExplain(gateway, { target: '/v1', verbose: 'yes' })).status, 400);
 });
 
-test('a look-up in Redis is explained: found, absent, damaged, unavailable', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('a look-up in Redis is explained: found, absent, damaged, unavailable', async (t, server) => {
   const redis = redisAt(server.url);
   const gateway = await testGateway(t, { full: [await fakeNode(t)], config: { cache: { redis } } });
   const path = `${probe}?ledger_version=7`;

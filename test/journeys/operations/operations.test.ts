@@ -8,7 +8,7 @@ import { gatewayProcess } from '../../support/gateway-process.ts';
 import { fetchReply, nodeAndGateway, testGateway, twoTiers, type TestGateway } from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
 import { answersIn, exchangeRaw } from '../../support/raw-http.ts';
-import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
+import { redisAt, redisTest } from '../../support/redis-server.ts';
 import type { Told } from '../../support/tls.ts';
 import { transports } from '../../support/transports.ts';
 
@@ -260,27 +260,22 @@ async function statusOf(gateway: TestGateway): Promise<unknown> {
   return factsOf((await gateway.get('/-/health')).text)['status'];
 }
 
-test(
-  'while requests are refused because Redis cannot count them, the endpoint is degraded',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
-    const config = { cache: { memory: { maxBytes: 1e7 }, redis: redisAt(server.url, { ttlMs: 10_000 }) } };
-    const plans = { free: planConfig({ requests: 1_000 }) };
-    const start = (whenRedisIsDown: 'refuse' | 'local') =>
-      testGateway(t, { full: [node], config, access: accessConfig({ anonymous: 'free', plans, whenRedisIsDown }) });
-    const [strict, lenient] = [await start('refuse'), await start('local')];
-    assert.deepEqual([await statusOf(strict), await statusOf(lenient)], ['serving', 'serving']);
+redisTest('while requests are refused because Redis cannot count them, the endpoint is degraded', async (t, server) => {
+  const config = { cache: { memory: { maxBytes: 1e7 }, redis: redisAt(server.url, { ttlMs: 10_000 }) } };
+  const plans = { free: planConfig({ requests: 1_000 }) };
+  const start = (whenRedisIsDown: 'refuse' | 'local') =>
+    testGateway(t, { full: [node], config, access: accessConfig({ anonymous: 'free', plans, whenRedisIsDown }) });
+  const [strict, lenient] = [await start('refuse'), await start('local')];
+  assert.deepEqual([await statusOf(strict), await statusOf(lenient)], ['serving', 'serving']);
 
-    await server.kill();
+  await server.kill();
 
-    await until(async () => (await strict.get('')).status === 503 && (await statusOf(strict)) === 'degraded');
-    assert.equal((await lenient.get('')).status, 200);
-    assert.equal(await statusOf(lenient), 'serving');
-    await server.start();
-    await until(async () => (await statusOf(strict)) === 'serving');
-  },
-);
+  await until(async () => (await strict.get('')).status === 503 && (await statusOf(strict)) === 'degraded');
+  assert.equal((await lenient.get('')).status, 200);
+  assert.equal(await statusOf(lenient), 'serving');
+  await server.start();
+  await until(async () => (await statusOf(strict)) === 'serving');
+});
 
 test('without the node of a part of the history the endpoint is degraded', async (t) => {
   const { archival, gateway } = await twoTiers(t, { config: { upstream: { probeIntervalMs: 50 } } });

@@ -18,7 +18,7 @@ import {
   type Reply,
 } from '../../support/gateway.ts';
 import { written } from '../../support/redis-replica.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { redisTest } from '../../support/redis-server.ts';
 import { vectorNode } from '../../support/vector-node.ts';
 
 interface Scene<Gateway = { readonly url: string }> {
@@ -243,8 +243,7 @@ test('a read of latest has a span for the wait for its version', async (t) => {
   assert.equal(server.attributes['ledgergate.served_version'], '1000');
 });
 
-test('a hit in Redis has spans of its commands, without keys', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('a hit in Redis has spans of its commands, without keys', async (t, server) => {
   const node = await fakeNode(t);
   const target = { kind: 'single', url: server.url } as const;
   const redis = { target, keyPrefix: 'lg', timeoutMs: 500, ttlMs: 60_000 };

@@ -18,7 +18,7 @@ import {
 import { accessConfig, keysFile, testKey } from '../../support/keys.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { exchangeRaw } from '../../support/raw-http.ts';
-import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
+import { redisAt, redisTest } from '../../support/redis-server.ts';
 import type { SampleNodeOptions } from '../../support/sample-node.ts';
 
 // Unknown headers that belong to one answer: handed on with it, stored with it, replayed with it.
@@ -108,31 +108,26 @@ test('the first answer with an unknown header is stored with it, and asks for on
   assert.equal(node.requestsTo('ledgerInfo'), looks + 1);
 });
 
-test(
-  'Redis keeps the header; a replica of the other dialect writes it in its own name',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
-    const cache = { redis: redisAt(server.url) };
-    const [node, other] = [await fakeNode(t, ownOf('node')), await fakeNode(t, ownOf('aptos'))];
-    const a = await settledGateway(t, node, 'node', { cache });
-    const [b, c] = await Promise.all([
-      testGateway(t, { full: [node], config: { cache } }),
-      testGateway(t, { full: [other], config: { cache } }, 'aptos'),
-    ]);
-    const written = await a.metric('ledgergate_redis_writes_total{outcome="written"}');
-    const first = await a.get(probeAt(600));
-    await until(async () => (await a.metric('ledgergate_redis_writes_total{outcome="written"}')) > written);
+redisTest('Redis keeps the header; a replica of the other dialect writes it in its own name', async (t, server) => {
+  const cache = { redis: redisAt(server.url) };
+  const [node, other] = [await fakeNode(t, ownOf('node')), await fakeNode(t, ownOf('aptos'))];
+  const a = await settledGateway(t, node, 'node', { cache });
+  const [b, c] = await Promise.all([
+    testGateway(t, { full: [node], config: { cache } }),
+    testGateway(t, { full: [other], config: { cache } }, 'aptos'),
+  ]);
+  const written = await a.metric('ledgergate_redis_writes_total{outcome="written"}');
+  const first = await a.get(probeAt(600));
+  await until(async () => (await a.metric('ledgergate_redis_writes_total{outcome="written"}')) > written);
 
-    const value = `of /v1${probeAt(600)}`;
-    assert.deepEqual(shown(await b.get(probeAt(600))), [200, 'ledgergate; hit; detail=redis', value]);
-    assert.deepEqual(shown(await b.get(probeAt(600))), [200, memory, value]);
-    const ofOther = await c.get(probeAt(600));
-    assert.deepEqual(shown(ofOther, 'aptos'), [200, 'ledgergate; hit; detail=redis', value]);
-    assert.equal(ofOther.headers['x-node-yield'], undefined);
-    assert.equal(ofOther.headers['etag'], first.headers['etag']);
-  },
-);
+  const value = `of /v1${probeAt(600)}`;
+  assert.deepEqual(shown(await b.get(probeAt(600))), [200, 'ledgergate; hit; detail=redis', value]);
+  assert.deepEqual(shown(await b.get(probeAt(600))), [200, memory, value]);
+  const ofOther = await c.get(probeAt(600));
+  assert.deepEqual(shown(ofOther, 'aptos'), [200, 'ledgergate; hit; detail=redis', value]);
+  assert.equal(ofOther.headers['x-node-yield'], undefined);
+  assert.equal(ofOther.headers['etag'], first.headers['etag']);
+});
 
 test('large answers, which are stored as objects, keep their header', async (t) => {
   const node = await fakeNode(t, ownOf('node'));

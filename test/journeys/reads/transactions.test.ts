@@ -16,7 +16,7 @@ import {
 } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { untilUp, written } from '../../support/redis-replica.ts';
-import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
+import { redisAt, redisTest } from '../../support/redis-server.ts';
 import type { SampleFault } from '../../support/sample-faults.ts';
 import { submission } from '../../support/submission.ts';
 
@@ -339,11 +339,9 @@ test('a pending answer is never kept, by no route', async (t) => {
   }
 });
 
-test(
+redisTest(
   'replicas share a committed answer, and no look-up waits for the wait of another replica',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
+  async (t, server) => {
     const node = await fakeNode(t, { head: 900n });
     const config = { cache: { redis: redisAt(server.url) } };
     const [a, b] = [await testGateway(t, { full: [node], config }), await testGateway(t, { full: [node], config })];

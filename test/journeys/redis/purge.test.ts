@@ -5,7 +5,7 @@ import { askPurge, purge } from '../../support/admin.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { type LogLine, nodeAndGateway, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { replica, sourceOf, untilUp, written } from '../../support/redis-replica.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { noRedis, redisServer, redisTest } from '../../support/redis-server.ts';
 import { redisCluster } from '../../support/redis-topology.ts';
 import type { Ending } from '../../support/temporary-folder.ts';
 
@@ -233,8 +233,7 @@ test('thousands of keys go in steps, and reads are served meanwhile', { skip: no
   assert.ok(reads > 1);
 });
 
-test('with Redis away memory is purged, and the answer is marked incomplete', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('with Redis away memory is purged, and the answer is marked incomplete', async (t, server) => {
   const gateway = await replicaOf(t, server.url, await fakeNode(t));
   const path = probeOf('0x1', 7);
   await sourceAt(gateway, path);

@@ -18,7 +18,7 @@ import {
   sourcesOf,
   versions,
 } from '../../support/redis-replica.ts';
-import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
+import { noRedis, redisServer, type RedisServer, redisTest } from '../../support/redis-server.ts';
 import { redisCluster } from '../../support/redis-topology.ts';
 
 /** A node of a ledger with this first transaction; recorded ones have no hash. */
@@ -33,8 +33,7 @@ async function nodeOf(t: TestContext, genesis: string): Promise<FakeNode> {
   return node;
 }
 
-test("a replica serves another's read from Redis, byte for byte", { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest("a replica serves another's read from Redis, byte for byte", async (t, server) => {
   const node = await fakeNode(t);
   const [a, b] = await pair(t, server.url, { nodes: [node] });
   for (const [index, name] of ['Probe', 'Padded60000'].entries()) {
@@ -52,8 +51,7 @@ test("a replica serves another's read from Redis, byte for byte", { skip: noRedi
   assert.equal(node.log.countOf('resource'), 2);
 });
 
-test('a network created anew under its old chain id shares nothing with the old one', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('a network created anew under its old chain id shares nothing with the old one', async (t, server) => {
   const [before, after] = [await nodeOf(t, 'aaaa1111'), await nodeOf(t, 'bbbb2222')];
   const a = await replica(t, server.url, { nodes: [before] });
   await readProbe(a, 7);
@@ -63,8 +61,7 @@ test('a network created anew under its old chain id shares nothing with the old 
   assert.deepEqual([sourceOf(await readProbe(b, 7)), sourceOf(await readProbe(c, 7))], ['node', 'redis']);
 });
 
-test('every name is below the prefix, readable, and has an end', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('every name is below the prefix, readable, and has an end', async (t, server) => {
   const nodes = [await nodeOf(t, 'aaaa1111')];
   const gateway = await replica(t, server.url, { nodes, keyPrefix: 'mine', ttlMs: 60_000 });
   await readProbe(gateway, 7);
@@ -92,8 +89,7 @@ test('every name is below the prefix, readable, and has an end', { skip: noRedis
   });
 });
 
-test('a committed transaction from Redis is kept no longer than its first reader may', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('a committed transaction from Redis is kept no longer than its first reader may', async (t, server) => {
   const [a, b] = await pair(t, server.url, { nodes: [await fakeNode(t)], ttlMs: 1_000 });
   const { hash = '' } = recordedTransactions.find(({ version }) => version === 5n) ?? {};
   const path = `/transactions/by_hash/${hash}`;
@@ -195,8 +191,7 @@ test(
   },
 );
 
-test('a user that may only read: as good as a read-only server', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('a user that may only read: as good as a read-only server', async (t, server) => {
   const rules = ['on', '>secret', '~lg:*', '+@read', '+@connection'];
   await server.run((client) => client.call('ACL', 'SETUSER', 'reader', ...rules));
   const node = await fakeNode(t);
@@ -215,8 +210,7 @@ const docs = readFileSync(new URL('../../../docs/redis.md', import.meta.url), 'u
 const [, rules = ''] = /^ACL SETUSER ledgergate (.+)$/m.exec(docs) ?? [];
 const user = ['SETUSER', 'ledgergate', ...rules.replace('>PASSWORD', '>secret').split(' ')] as const;
 
-test('a user with the rights of docs/redis.md reads, writes and waits for others', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+redisTest('a user with the rights of docs/redis.md reads, writes and waits for others', async (t, server) => {
   await server.run((client) => client.call('ACL', ...user));
   const url = server.url.replace('//', '//ledgergate:secret@');
   const [a, b] = await pair(t, url, { nodes: [await fakeNode(t)] });
