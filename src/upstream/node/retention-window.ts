@@ -35,9 +35,11 @@ interface Pace {
   readonly headSpeed: number;
   /** The farthest that the edge was ahead of its steady course between two reports: about one step of the pruner. */
   readonly edgeStep: number;
+  /** The move of that step, in versions, and the ms between its reports. */
+  readonly step: { readonly moved: number; readonly gapMs: number };
 }
 
-const still: Pace = { edgeSpeed: 0, headSpeed: 0, edgeStep: 0 };
+const still: Pace = { edgeSpeed: 0, headSpeed: 0, edgeStep: 0, step: { moved: 0, gapMs: 0 } };
 
 /** Speeds are averages of this much history: several pruner steps, yet short enough to follow a change. */
 const historyMs = 15_000;
@@ -234,7 +236,7 @@ export class RetentionWindow {
     const isDue = atMs - this.#steppedAtMs >= stepsMs;
     if (isDue) this.#steppedAtMs = atMs;
     // The sample ahead of the new one was replaced since it was compared.
-    this.#pace = isDue ? paceOf(samples) : paceOf(samples, samples.length - 2, this.#pace.edgeStep);
+    this.#pace = isDue ? paceOf(samples) : paceOf(samples, samples.length - 2, this.#pace.step);
   }
 
   #forgetSamples(): void {
@@ -253,19 +255,21 @@ function farthestRefusal({ version, oldestVersion }: LedgerInfo): bigint {
   return part < farthestMove ? part : farthestMove;
 }
 
-/** `from`: the first sample whose step may exceed `edgeStep`, the largest of those before. */
-function paceOf(samples: readonly WindowSample[], from = 1, edgeStep = 0): Pace {
+/** `from`: the first sample whose step may exceed `largest`, of those before. */
+function paceOf(samples: readonly WindowSample[], from = 1, largest = still.step): Pace {
   const first = samples[0];
   const last = samples.at(-1);
   if (first === undefined || last === undefined || last.atMs <= first.atMs) return still;
   const span = last.atMs - first.atMs;
   const edgeSpeed = Math.max(0, Number(last.oldest - first.oldest) / span);
   const headSpeed = Math.max(0, Number(last.head - first.head) / span);
-  let largest = edgeStep;
+  const aheadBy = ({ moved, gapMs }: Pace['step']): number => moved - edgeSpeed * gapMs;
+  let step = largest;
   let before = samples[Math.max(1, from) - 1] ?? first;
   for (const sample of samples.slice(Math.max(1, from))) {
-    largest = Math.max(largest, sample.moved - edgeSpeed * (sample.atMs - before.atMs));
+    const next = { moved: sample.moved, gapMs: sample.atMs - before.atMs };
+    if (aheadBy(next) > aheadBy(step)) step = next;
     before = sample;
   }
-  return { edgeSpeed, headSpeed, edgeStep: largest };
+  return { edgeSpeed, headSpeed, edgeStep: Math.max(0, aheadBy(step)), step };
 }
