@@ -22,7 +22,7 @@ export class ClientTls {
   readonly #journal: Journal;
   readonly #now: () => number;
   readonly #files: WatchedFiles;
-  /** As they were read at the start, with why they are not in use; see `use`. */
+  /** The files as the start read them, with the reason why they are not in use; see `use`. */
   readonly #found: { readonly texts: FileTexts; readonly refusal: string | undefined };
   #expiries: ReadonlyMap<ExpiringFile, number>;
   /** Ends that were recorded, with the day of their last record. */

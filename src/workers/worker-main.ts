@@ -5,7 +5,7 @@
 import cluster from 'node:cluster';
 import { setFlagsFromString } from 'node:v8';
 
-// As in the primary, for the reason in `bin/start.js`: a process does not inherit the flags that its parent has set.
+// The flag of the primary, for the reason in `bin/start.js`: a process does not inherit the flags that its parent has set.
 setFlagsFromString('--no-allocation-site-pretenuring');
 
 process.on('SIGTERM', () => undefined);

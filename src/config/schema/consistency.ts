@@ -93,7 +93,7 @@ function reservedOperators(read: ReadValue): readonly Contradiction[] {
   });
 }
 
-/** Of the address of an upstream: one that is the gateway itself would loop every miss, and TLS and DNS need their kinds. */
+/** Faults of the address of an upstream: one that is the gateway itself would loop every miss, and TLS and DNS need their kinds. */
 function addressFaults(read: ReadValue, path: KeyPath): readonly Contradiction[] {
   const [text, discover, tls] = ['url', 'discover', 'tls'].map((key) => read([...path, key]));
   if (typeof text !== 'string') return [];
