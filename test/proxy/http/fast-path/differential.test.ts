@@ -8,7 +8,7 @@ import { accessConfig, keysFile, planConfig } from '../../../support/keys.ts';
 import { knownTargets, makeBrokenStream, makeKeyedStream, streamKeys } from './streams.ts';
 
 // More streams with other seeds: npm run fuzz:fast-path.
-const count = Number(process.env['LEDGERGATE_FAST_PATH_STREAMS'] ?? 400);
+const count = Number(process.env['LEDGERGATE_FAST_PATH_STREAMS'] ?? 600);
 const first = Number(process.env['LEDGERGATE_FAST_PATH_SEED'] ?? 0);
 
 test(`${count} streams of all kinds get the same answers with and without the fast path`, async (t) => {

@@ -9,7 +9,7 @@ import { bothWays, type BothWays } from './both-ways.ts';
 import { h2Answer, h2Client, h2Requests, mayBeDropped, type H2Request } from './h2-requests.ts';
 import { knownTargets, streamKeys } from './streams.ts';
 
-const count = Math.ceil(Number(process.env['LEDGERGATE_FAST_PATH_STREAMS'] ?? 400) / 10);
+const count = Math.ceil(Number(process.env['LEDGERGATE_FAST_PATH_STREAMS'] ?? 600) / 10);
 const first = Number(process.env['LEDGERGATE_FAST_PATH_SEED'] ?? 0);
 /** Requests of one session. */
 const perSession = 24;
