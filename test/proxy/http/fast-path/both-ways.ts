@@ -48,13 +48,15 @@ export async function bothWays(
   let reads = 0;
   const isSlow = (): boolean => (reads += 1) % 2 === 0;
   if (slowMs > 0) node.faults.add({ kind: 'latency', ms: slowMs }, { when: isSlow });
+  // The authority's certificate is for clients alone.
+  const served = tls && { cert: tls.cert, key: tls.key, ciphers: tls.ciphers };
   const make = (fastPath: boolean): Promise<TestGateway> =>
     testGateway(t, {
       full: [node],
       times,
       ...(access && { access }),
       config: {
-        listen: { fastPath, ...(tls && { tls }) },
+        listen: { fastPath, ...(served && { tls: served }) },
         upstream: patient,
         // Both gateways share one state for the whole run.
         latest: { maxStalenessMs: 10_000 },
