@@ -680,6 +680,15 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
     'shown > deepest.oldestVersion => shown >= deepest.oldestVersion': equal,
     'shown > shallowest.oldestVersion => shown >= shallowest.oldestVersion': equal,
     'part < farthestMove => part <= farthestMove': equal,
+    'last !== undefined => true': 'for types alone: the sample ahead of it is there',
+    'oldest !== last.oldest => true': 'the same difference again',
+    'atMs - this.#steppedAtMs >= stepsMs => true': 'all samples have the same largest step',
+    'atMs - this.#steppedAtMs >= stepsMs => atMs - this.#steppedAtMs > stepsMs': 'all samples are compared one later',
+    'isDue => false': {
+      lines: ['if (isDue) this.#steppedAtMs = atMs;'],
+      reason: 'all samples have the same largest step',
+    },
+    'aheadBy(next) > aheadBy(step) => aheadBy(next) >= aheadBy(step)': equal,
     'samples[0]?.atMs => samples[0].atMs': 'for types alone: there is the sample just pushed',
     'first === undefined || last === undefined => false': 'for types alone: there is a sample',
     'first === undefined || last === undefined => first === undefined && last === undefined':

@@ -97,7 +97,7 @@ export class RetentionWindow {
 
   /** The newest snapshot, as far as every node at the address holds it (see `SharedAddress.believed`). */
   get believed(): LedgerInfo | undefined {
-    return this.#info !== undefined && this.#address.isShared ? this.#address.believed(this.#info) : this.#info;
+    return this.#info && this.#address.believed(this.#info);
   }
 
   get observedAtMs(): number {

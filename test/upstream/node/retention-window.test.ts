@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { RetentionWindow } from '../../../src/upstream/node/retention-window.ts';
+import { SharedAddress } from '../../../src/upstream/node/shared-address.ts';
 import { holdingOf } from '../../../src/upstream/select/ranking.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
 import { runScript, scriptsIn, type Steps } from '../../support/script.ts';
@@ -31,6 +32,9 @@ function stepsOf(): Steps {
   return {
     report: (atMs: number, oldest: number, head: number, chainId?: number) =>
       window.observe(info(oldest, head, chainId), atMs),
+    /** An answer that is no look. */
+    answer: (atMs: number, oldest: number, head: number) => window.observe(info(oldest, head), atMs, false),
+    lower: (atMs: number) => window.lowerAt(atMs)?.version,
     adopt: (atMs: number, oldest: number, head: number) => window.adopt(info(oldest, head), atMs),
     refuse: (refused: number, atMs: number) => window.observeRefusal(version(refused), atMs),
     at: (atMs: number) => shown(window.at(atMs)),
@@ -55,6 +59,9 @@ nor is one old answer after a long silence | report 0 100 1000, report 3600000 1
 a report of another chain replaces the window at once, with its refusals and speeds | report 0 5000 9000, report 100 5100 9100, refuse 5900 100, around 105 = 5901+50 to 9100, report 110 5200 6000 5 = false, at 110 = 5200+0 to 6000, around 105 = 5200+0 to 6000
 an older snapshot that is adopted replaces the window at once, and a newer one continues it | adopt 0 5000 9000, adopt 100 5200 9100, speed = 2, refuse 5900 100, adopt 110 5300 8000, at 110 = 5300+0 to 8000
 a node that has only a lower edge than before has not gone back on its chain | report 0 200 1000, report 100 100 1000 = false, report 10100 100 1000 = false, at 10100 = 100+0 to 1000
+only a look turns a node to its older ledger | report 0 100 1000, answer 100 50 500 = false, answer 10200 50 500 = false, head = 1000, report 10300 50 500 = true, head = 500
+a lower head counts once all answers have had it for half a second, until the head is back | lower 0 = undefined, report 0 100 1000, lower 600 = undefined, answer 1000 100 900, answer 1200 100 950, lower 1499 = undefined, lower 1500 = 950, report 1600 100 1000, lower 3000 = undefined
+a lower edge at the same head is no lower head | report 0 200 1000, answer 100 100 1000, lower 5000 = undefined
 a larger window is believed at once and its past speed forgotten | report 0 100 1000, report 100 200 1100, report 200 0 1200, at 1000 = 0+0 to 1200
 a refused version and all below it count as pruned for ten seconds, despite headers | report 0 100 1000, refuse 250 50, report 60 100 1000, holding 250 60 = pruned, holding 251 60 = held, at 10049 = 251+0 to 1000, at 10050 = 100+0 to 1000
 a later refusal of a lower version does not weaken an earlier one, and of a higher one replaces it | report 0 100 1000, refuse 250 0, refuse 200 5000, at 9000 = 251+0 to 1000, refuse 300 9000, at 18999 = 301+0 to 1000, refuse 120 19500, at 19500 = 121+0 to 1000
@@ -122,21 +129,55 @@ test('speeds are of the last 15 s, and of 300 samples at most', () => {
   assert.equal(movedOnce(301, 25).pace.edgeSpeed, 0);
 });
 
-/** Reports every `everyMs`, whose edge has made a step of 10,000 ahead of the one at 20 s. */
-function afterStep(everyMs: number, untilMs: number): number {
-  const reports = Array.from({ length: untilMs / everyMs + 1 }, (_, index) => {
-    return [index * everyMs, index * everyMs < 20_000 ? 0 : 10_000, 100_000] as const;
+test('a lower head is to be reported again once the head was back', () => {
+  const window = windowOf([0, 100, 1000]);
+  assert.equal(window.isLowerReported, false);
+  window.isLowerReported = true;
+  window.observe(info(100, 900), 10);
+  assert.equal(window.isLowerReported, true);
+  window.observe(info(100, 1000), 20);
+  assert.equal(window.isLowerReported, false);
+});
+
+test('where several nodes answer, an older ledger and a refusal are of another one, and no view is shared', () => {
+  const address = new SharedAddress();
+  address.isShared = true;
+  const window = new RetentionWindow(address);
+  assert.equal(window.believed, undefined);
+  for (const atMs of [0, 100, 200]) window.observe(info(100 + atMs * 2, 10_000), atMs);
+  assert.equal(window.observeRefusal(version(510), 210), false);
+  assert.deepEqual(window.around(1_000, 'versions'), window.at(1_005));
+  assert.deepEqual(window.around(1_001, 'versions'), window.at(1_006));
+  assert.notDeepEqual(window.at(1_005), window.at(1_006));
+  window.observe(info(50, 500), 1_100);
+  assert.equal(window.observe(info(50, 500), 11_200), false);
+  assert.equal(window.info?.version, 10_000n);
+});
+
+/** Reports every `everyMs` from `fromMs` on, whose edge has made a step of 10,000 ahead of the one at 20.3 s. */
+function afterStep(everyMs: number, untilMs: number, fromMs = 0): number {
+  const reports = Array.from({ length: (untilMs - fromMs) / everyMs + 1 }, (_, index) => {
+    const atMs = fromMs + index * everyMs;
+    return [atMs, atMs < 20_300 ? 0 : 10_000, 100_000] as const;
   });
   return windowOf(...reports).pace.edgeStep;
 }
 
 test('a step counts with its report, also one between two samples, and for 15 to 16 s', () => {
-  assert.equal(afterStep(100, 19_900), 0);
-  assert.ok(afterStep(100, 20_000) > 9_900);
+  assert.equal(afterStep(100, 20_200), 0);
+  assert.ok(afterStep(100, 20_300) > 9_900);
+  assert.ok(afterStep(100, 20_400, 20_100) > 6_000);
   // The sample that a later report replaces is compared once it stays.
-  assert.ok(afterStep(20, 20_100) > 9_900);
-  assert.ok(afterStep(100, 34_000) > 9_900);
-  assert.ok(afterStep(100, 36_200) < 100);
+  assert.ok(afterStep(20, 20_400) > 9_900);
+  assert.ok(afterStep(100, 35_000) > 9_900);
+  assert.ok(afterStep(100, 36_500) < 100);
+});
+
+test('the step of another chain is forgotten with its samples', () => {
+  const window = windowOf(...[0, 100, 200].map((atMs) => [atMs, atMs === 200 ? 10_000 : 0, 100_000] as const));
+  assert.ok(window.pace.edgeStep > 1_000);
+  for (let atMs = 300; atMs <= 2_000; atMs += 100) window.observe(info(0, 100_000, 5), atMs);
+  assert.equal(window.pace.edgeStep, 0);
 });
 
 /** A node whose edge moves 20,000 versions a second, one step every `stepMs`. */
