@@ -3,7 +3,7 @@
  * as those that Docker, systemd and Kubernetes mount.
  */
 import { createHash } from 'node:crypto';
-import { readFileSync, statSync, watch, type FSWatcher } from 'node:fs';
+import { closeSync, openSync, readFileSync, readSync, statSync, watch, type FSWatcher } from 'node:fs';
 import { dirname } from 'node:path';
 import { ConfigError } from './problem.ts';
 
@@ -179,21 +179,31 @@ const mostBytes = 64 * 1024;
 
 /** The text of the file without its final line break. Throws an Error that names the file, and quotes nothing of it. */
 export function readSecretFile(file: string): string {
-  return decode(readBounded(file), file).replace(/\r?\n$/, '');
+  const bytes = readBounded(file);
+  if (bytes.length > mostBytes) throw new Error(`${file} has more than ${mostBytes / 1024} KiB`);
+  return decode(bytes, file).replace(/\r?\n$/, '');
 }
 
 function readBounded(file: string): Buffer {
   try {
-    const stats = statSync(file);
     // To open a pipe without a writer would block.
-    if (!stats.isFile()) throw new Error('it is no regular file');
-    if (stats.size <= mostBytes) return readFileSync(file);
+    if (!statSync(file).isFile()) throw new Error('it is no regular file');
+    const opened = openSync(file, 'r');
+    try {
+      // The size that the file reports is no bound: it may grow, and files of some file systems report none.
+      const bytes = Buffer.alloc(mostBytes + 1);
+      let length = 0;
+      for (let read = -1; read !== 0 && length < bytes.length; length += read)
+        read = readSync(opened, bytes, length, bytes.length - length, null);
+      return bytes.subarray(0, length);
+    } finally {
+      closeSync(opened);
+    }
   } catch (error) {
     const { code, message: cause } = error as NodeJS.ErrnoException;
     const why = code === 'ENOENT' ? 'there is no such file' : (code ?? cause);
     throw new Error(`cannot read ${file}: ${why}`, { cause: error });
   }
-  throw new Error(`${file} has more than ${mostBytes / 1024} KiB`);
 }
 
 function decode(bytes: Buffer, file: string): string {
