@@ -14,7 +14,7 @@ import {
   ShadowProof,
 } from '../../encode/index.ts';
 import { bodyTurns, GatewayError } from '../../ledger/index.ts';
-import { combinations, Counter, Gauge, type Journal } from '../../metrics/index.ts';
+import { combinations, type Count, Counter, Gauge, type Journal } from '../../metrics/index.ts';
 import type { Fleet, NodeAnswer } from '../../upstream/index.ts';
 import { answerForm, type Exchange } from '../http/index.ts';
 import type { Reads } from '../reads/index.ts';
@@ -60,12 +60,15 @@ export class Encoder {
   readonly #context: EncoderContext;
   readonly #modules: ModuleSource;
   readonly #requests: ReturnType<typeof createEncodeMetrics>;
+  /** Found once: each message that is encoded here counts. */
+  readonly #local: Count;
   readonly #passThrough: PassThrough;
 
   constructor(context: EncoderContext, passThrough: PassThrough) {
     this.#context = context;
     this.#modules = new ModuleSource(context.reads.reader, context.now);
     this.#requests = createEncodeMetrics(context.registry);
+    this.#local = this.#requests.of({ outcome: 'local', reason: '' });
     this.proof = new StandingProof(context, this.#modules);
     this.#passThrough = passThrough;
   }
@@ -87,7 +90,7 @@ export class Encoder {
     // No await between this check and the answer: bytes that become doubtful in between would be sent.
     if (!this.proof.trust.isTrusted(functionId))
       return this.#passOn(exchange, match, body, forward('distrusted function'));
-    this.#requests.inc({ outcome: 'local', reason: '' });
+    this.#local.inc();
     const head = ['Content-Type', 'application/json; charset=utf-8', 'Cache-Control', 'no-store'];
     exchange.reservation?.add(hex.length);
     exchange.answer(200, head, `"${hex}"`);
